@@ -146,10 +146,10 @@ impl Figures {
     }
 
     /// Returns the result of a line as a table cell, in MB/s.
-    fn cell(&self, line: &Run) -> String {
+    fn cell(&self, line: &BenchRow) -> String {
         let wanted = match line {
-            Run::Not => return "not run".to_owned(),
-            Run::Row(wanted) => wanted,
+            BenchRow::Not => return "not run".to_owned(),
+            BenchRow::Row(wanted) => wanted,
         };
         let rows = self.rows();
         let is_it = |row: &&Value| {
@@ -167,7 +167,7 @@ impl Figures {
 
 /// The row of `hakobu bench` that corresponds to a line of an article.
 #[derive(Clone)]
-enum Run {
+enum BenchRow {
     /// The row with this case.
     Row(BenchCase),
     /// No row: bench runs one command at a time and does not use broken ciphers.
@@ -175,7 +175,7 @@ enum Run {
 }
 
 /// The label of a line, the article's figure, and the row that corresponds to it.
-type Line = (&'static str, &'static str, Run);
+type Line = (&'static str, &'static str, BenchRow);
 
 fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
     let machine = &loopback.0["machines"][0];
@@ -226,9 +226,9 @@ fn cipher(way: Method, name: &str) -> BenchCase {
 
 /// The lines of article 1. The article's rates are from disk to disk, those here from memory to nothing.
 fn first() -> Vec<Line> {
-    let blocks = |block_bytes| Run::Row(BenchCase { block_bytes, ..to(Method::Dd) });
-    let packed = |way, compressor| Run::Row(BenchCase { compressor, ..to(way) });
-    let with = |name| Run::Row(cipher(Method::Dd, name));
+    let blocks = |block_bytes| BenchRow::Row(BenchCase { block_bytes, ..to(Method::Dd) });
+    let packed = |way, compressor| BenchRow::Row(BenchCase { compressor, ..to(way) });
+    let with = |name| BenchRow::Row(cipher(Method::Dd, name));
     vec![
         ("dd, ssh, blocks of 512", "118", blocks(512)),
         ("4k", "363", blocks(4 << 10)),
@@ -236,7 +236,7 @@ fn first() -> Vec<Line> {
         ("64k", "385", blocks(64 << 10)),
         ("512k", "324", blocks(512 << 10)),
         ("4M", "330", blocks(4 << 20)),
-        ("nc", "160", Run::Row(to(Method::Nc))),
+        ("nc", "160", BenchRow::Row(to(Method::Nc))),
         ("gzip, ssh", "24", packed(Method::Dd, Compressor::Gzip)),
         ("gzip, nc", "28", packed(Method::Nc, Compressor::Gzip)),
         ("lzop, ssh", "160", packed(Method::Dd, Compressor::Lzop)),
@@ -250,13 +250,14 @@ fn first() -> Vec<Line> {
         ("aes128-gcm", "632", with("aes128-gcm@openssh.com")),
         ("aes256-gcm", "642", with("aes256-gcm@openssh.com")),
         ("chacha20-poly1305", "402", with("chacha20-poly1305@openssh.com")),
-        ("mbuffer", "", Run::Row(to(Method::Mbuffer))),
-        ("**hakobu**", "", Run::Row(to(Method::Hakobu))),
+        ("mbuffer", "", BenchRow::Row(to(Method::Mbuffer))),
+        ("**hakobu**", "", BenchRow::Row(to(Method::Hakobu))),
     ]
 }
 
 fn second() -> Vec<Line> {
-    let case = |way, direction, starter| Run::Row(BenchCase { starter, ..BenchCase::plain(way, direction) });
+    let case =
+        |way, direction, starter| BenchRow::Row(BenchCase { starter, ..BenchCase::plain(way, direction) });
     let (to_host, from_host) = (DataDirection::ToHost, DataDirection::FromHost);
     vec![
         ("one scp, to the host, started here", "about 230", case(Method::Scp, to_host, Initiator::Here)),
@@ -267,7 +268,7 @@ fn second() -> Vec<Line> {
         ),
         ("to the host, started there", "", case(Method::Scp, to_host, Initiator::There)),
         ("from the host, started there", "", case(Method::Scp, from_host, Initiator::There)),
-        ("12 scp at once", "about 1 260", Run::Not),
+        ("12 scp at once", "about 1 260", BenchRow::Not),
         ("**hakobu**, to the host, started here", "", case(Method::Hakobu, to_host, Initiator::Here)),
         ("**hakobu**, from the host, started here", "", case(Method::Hakobu, from_host, Initiator::Here)),
         ("**hakobu**, to the host, started there", "", case(Method::Hakobu, to_host, Initiator::There)),
@@ -276,26 +277,26 @@ fn second() -> Vec<Line> {
 }
 
 fn third() -> Vec<Line> {
-    let memory = |way| Run::Row(BenchCase { ends: EndKinds::MemoryToMemory, ..to(way) });
-    let disk = |way| Run::Row(BenchCase { ends: EndKinds::DiskToDisk, ..to(way) });
+    let memory = |way| BenchRow::Row(BenchCase { ends: EndKinds::MemoryToMemory, ..to(way) });
+    let disk = |way| BenchRow::Row(BenchCase { ends: EndKinds::DiskToDisk, ..to(way) });
     vec![
         ("one rsync (to a daemon there, over ssh here), memory", "16", memory(Method::Rsync)),
         ("the same, disk", "", disk(Method::Rsync)),
-        ("parsyncfp over 48 connections", "146", Run::Not),
+        ("parsyncfp over 48 connections", "146", BenchRow::Not),
         ("**hakobu**, memory", "", memory(Method::Hakobu)),
         ("**hakobu**, disk", "", disk(Method::Hakobu)),
     ]
 }
 
 fn fifth() -> Vec<Line> {
-    let content = |content, compressor| Run::Row(BenchCase { content, compressor, ..to(Method::Scp) });
-    let with = |name| Run::Row(cipher(Method::Scp, name));
-    let hakobu = |content, compressor| Run::Row(BenchCase { content, compressor, ..to(Method::Hakobu) });
+    let content = |content, compressor| BenchRow::Row(BenchCase { content, compressor, ..to(Method::Scp) });
+    let with = |name| BenchRow::Row(cipher(Method::Scp, name));
+    let hakobu = |content, compressor| BenchRow::Row(BenchCase { content, compressor, ..to(Method::Hakobu) });
     vec![
-        ("scp, aes128-cbc", "36.6", Run::Not),
-        ("3des", "11.5", Run::Not),
-        ("blowfish", "41.7", Run::Not),
-        ("arcfour128, arcfour256", "83.3", Run::Not),
+        ("scp, aes128-cbc", "36.6", BenchRow::Not),
+        ("3des", "11.5", BenchRow::Not),
+        ("blowfish", "41.7", BenchRow::Not),
+        ("arcfour128, arcfour256", "83.3", BenchRow::Not),
         ("aes256-ctr", "25.9", with("aes256-ctr")),
         ("aes256-gcm", "", with("aes256-gcm@openssh.com")),
         ("chacha20-poly1305", "", with("chacha20-poly1305@openssh.com")),
@@ -360,7 +361,7 @@ mod tests {
         let tools = Tools { here: all.clone(), there: Some(all), ssh_ciphers: offered_ciphers(offered) };
         let (cases, _) = plan(&PlanFacts { has_host: true, full: true, tools, ..PlanFacts::default() });
         for (name, _, run) in [first(), second(), third(), fifth()].concat() {
-            let Run::Row(case) = run else { continue };
+            let BenchRow::Row(case) = run else { continue };
             assert!(cases.contains(&case), "{name}");
             let label = case.label();
             let of_hakobu = name.contains("hakobu");

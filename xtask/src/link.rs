@@ -35,7 +35,7 @@ pub struct LinkArgs {
     pub jitter: Duration,
     /// Change the rate, so long after the beginning: 10s:250M; several are possible
     #[arg(long, value_name = "TIME:RATE", value_parser = parse_step, requires = "rate")]
-    pub step: Vec<Step>,
+    pub step: Vec<RateChange>,
     /// Share of packets lost: 0.1% or 0.001
     #[arg(long, default_value = "0", value_parser = parse_share)]
     pub loss: f64,
@@ -79,7 +79,7 @@ pub fn run(args: LinkArgs) -> anyhow::Result<()> {
         }
     }
     describe(&link)?;
-    let mut steps = Steps::new(args.step);
+    let mut steps = RateChanges::new(args.step);
     let status = if args.command.is_empty() {
         writeln!(io::stderr(), "Ctrl-C removes the link")?;
         while !signalled.load(Relaxed) {
@@ -103,7 +103,7 @@ pub fn run(args: LinkArgs) -> anyhow::Result<()> {
 
 /// A scheduled change of the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct RateChange {
     /// The time since the start.
     at: Duration,
     /// The new rate in bits per second.
@@ -111,13 +111,13 @@ pub struct Step {
 }
 
 /// The rate changes that are not yet due.
-struct Steps {
+struct RateChanges {
     began: Instant,
-    left: Vec<Step>,
+    left: Vec<RateChange>,
 }
 
-impl Steps {
-    fn new(mut left: Vec<Step>) -> Self {
+impl RateChanges {
+    fn new(mut left: Vec<RateChange>) -> Self {
         left.sort_by_key(|step| step.at);
         Self { began: Instant::now(), left }
     }
@@ -238,9 +238,9 @@ fn parse_rate(text: &str) -> Result<u64, String> {
     parse_number(text.strip_suffix("bit/s").or(text.strip_suffix("bit")).unwrap_or(text))
 }
 
-fn parse_step(text: &str) -> Result<Step, String> {
+fn parse_step(text: &str) -> Result<RateChange, String> {
     let (at, rate) = text.split_once(':').ok_or("a step is written 10s:250M")?;
-    Ok(Step { at: parse_duration(at)?, rate_bits_per_second: parse_rate(rate)? })
+    Ok(RateChange { at: parse_duration(at)?, rate_bits_per_second: parse_rate(rate)? })
 }
 
 fn parse_crowding(text: &str) -> Result<Crowding, String> {
@@ -276,12 +276,12 @@ mod tests {
         assert_eq!(parse_share("0.1%"), Ok(0.001));
         assert_eq!(parse_share("0.5"), Ok(0.5));
         assert_eq!(parse_crowding("4:10%"), Ok(Crowding { free: 4, share: 0.1 }));
-        let step = Step { at: Duration::from_secs(10), rate_bits_per_second: 250_000_000 };
+        let step = RateChange { at: Duration::from_secs(10), rate_bits_per_second: 250_000_000 };
         assert_eq!(parse_step("10s:250M"), Ok(step));
     }
 
     #[test]
-    fn what_is_unclear_is_refused() {
+    fn ambiguous_values_are_refused() {
         assert!(parse_duration("100").is_err());
         assert!(parse_duration("-1s").is_err());
         assert!(parse_rate("1GB/s").is_err());

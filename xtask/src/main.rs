@@ -12,10 +12,10 @@ mod link;
 mod table;
 mod torture;
 
-/// Tasks of the workshop
+/// Development tasks
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", arg_required_else_help = true)]
-struct Program {
+struct XtaskArgs {
     #[command(subcommand)]
     task: Task,
 }
@@ -27,18 +27,18 @@ enum Task {
     Book(book::BookArgs),
     Dist(dist::DistArgs),
     #[command(hide = true)]
-    Ground(torture::ground::command::GroundArgs),
+    Environment(torture::environment::command::EnvironmentArgs),
     Link(link::LinkArgs),
     Torture(torture::TortureArgs),
 }
 
 fn main() -> anyhow::Result<()> {
-    match Program::parse().task {
+    match XtaskArgs::parse().task {
         Task::Articles(args) => articles::run(&args),
         Task::Bench(args) => bench::run(args),
         Task::Book(args) => book::run(args),
         Task::Dist(args) => dist::run(args),
-        Task::Ground(args) => torture::ground::command::run(args),
+        Task::Environment(args) => torture::environment::command::run(args),
         Task::Link(args) => link::run(args),
         Task::Torture(args) => torture::run(&args),
     }

@@ -9,7 +9,7 @@ use hakobu_measure::generate::{self, FileSpec, Pattern, SizeDistribution, TreeSp
 
 use rustix::fs::{FallocateFlags, XattrFlags};
 
-use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, SMALL_OF_MIXED_BYTES, Source};
+use super::sources::{BenchSource, CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, SMALL_OF_MIXED_BYTES};
 
 const SEED: u64 = 1;
 /// The byte that fills targets before they are overwritten.
@@ -21,26 +21,26 @@ const PAGE_BYTES: u64 = 4096;
 ///
 /// # Errors
 /// Returns the system's error, most likely that memory is full.
-pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
+pub fn make(source: BenchSource, path: &Path) -> anyhow::Result<()> {
     let threads = available_threads();
     match source {
-        Source::Disk { bytes, data_bytes, .. } | Source::Image { bytes, data_bytes }
+        BenchSource::Disk { bytes, data_bytes, .. } | BenchSource::Image { bytes, data_bytes }
             if data_bytes < bytes =>
         {
-            let zeros = matches!(source, Source::Disk { .. });
+            let zeros = matches!(source, BenchSource::Disk { .. });
             Ok(runs(path, bytes, data_bytes, zeros)?)
         }
-        Source::File { bytes } | Source::Disk { bytes, .. } | Source::Image { bytes, .. } => {
+        BenchSource::File { bytes } | BenchSource::Disk { bytes, .. } | BenchSource::Image { bytes, .. } => {
             let spec = FileSpec { size_bytes: bytes, seed: SEED, compressibility: 0.0, threads };
             generate::file(path, spec)?;
             // Otherwise, if it is on a disk, the kernel would still be writing it during the measurement.
             Ok(File::open(path)?.sync_all()?)
         }
-        Source::Dressed { files, directories, file_bytes } => {
-            make(Source::Tree { files, directories, file_bytes }, path)?;
+        BenchSource::Dressed { files, directories, file_bytes } => {
+            make(BenchSource::Tree { files, directories, file_bytes }, path)?;
             Ok(dress(path)?)
         }
-        Source::Tree { files, directories, file_bytes } => {
+        BenchSource::Tree { files, directories, file_bytes } => {
             let spec = TreeSpec {
                 files,
                 directories,
@@ -52,22 +52,23 @@ pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
             };
             Ok(generate::tree(path, &spec).map(|_| ())?)
         }
-        Source::Mixed { small_files, large_files, large_bytes, alone_bytes } => {
+        BenchSource::Mixed { small_files, large_files, large_bytes, alone_bytes } => {
             std::fs::create_dir(path)?;
             let directories = small_files / 100;
-            let small = Source::Tree { files: small_files, directories, file_bytes: SMALL_OF_MIXED_BYTES };
+            let small =
+                BenchSource::Tree { files: small_files, directories, file_bytes: SMALL_OF_MIXED_BYTES };
             make(small, &path.join("small"))?;
             std::fs::create_dir(path.join("large"))?;
             for index in 0..large_files {
                 let file = path.join(format!("large/{index:03}"));
-                make(Source::File { bytes: large_bytes }, &file)?;
+                make(BenchSource::File { bytes: large_bytes }, &file)?;
             }
             if alone_bytes > 0 {
-                make(Source::File { bytes: alone_bytes }, &path.join("alone"))?;
+                make(BenchSource::File { bytes: alone_bytes }, &path.join("alone"))?;
             }
             Ok(())
         }
-        Source::Made { .. } => Ok(()),
+        BenchSource::Made { .. } => Ok(()),
     }
 }
 
@@ -258,8 +259,8 @@ mod tests {
         let (bytes, data_bytes) = (10 * RUN_BYTES, 3 * RUN_BYTES);
         let (disk, image) = (dir.join("disk"), dir.join("image"));
         let medium = super::super::sources::Medium::Memory;
-        make(Source::Disk { bytes, data_bytes, medium }, &disk).unwrap();
-        make(Source::Image { bytes, data_bytes }, &image).unwrap();
+        make(BenchSource::Disk { bytes, data_bytes, medium }, &disk).unwrap();
+        make(BenchSource::Image { bytes, data_bytes }, &image).unwrap();
         assert_eq!(first_difference(&disk, &image).unwrap(), None);
         let allocated = |path: &Path| path.metadata().unwrap().blocks() * 512;
         assert!(allocated(&disk) >= bytes && allocated(&image) < bytes / 2);

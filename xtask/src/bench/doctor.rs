@@ -1,4 +1,4 @@
-//! `cargo xtask bench doctor`: sets up links with badly configured ends, and compares the rates that `hakobu doctor`
+//! `cargo xtask bench doctor`: sets up links with badly configured hosts, and compares the rates that `hakobu doctor`
 //! predicts with the measured ones, before and after the commands that it recommends.
 
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use hakobu_testkit::link::{LinkSettings, Namespace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ends::{Ends, EndsNetwork};
+use super::hosts::{BenchHosts, HostNetwork};
 use super::machine::Machine;
 use super::preparation::{Preparation, write};
+use super::scratch_space::ScratchSpace;
 use super::session::say;
-use super::sources::Source;
-use super::workshop::Workshop;
+use super::sources::BenchSource;
 use crate::table::MarkdownTable;
 
 const RATE_BITS: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ const STREAM_SECONDS: u32 = 5;
 const STREAM_OMITTED_SECONDS: u32 = 4;
 /// The permitted relative error of a prediction.
 const MARGIN: f64 = 0.2;
-/// The network device at each end of a link.
+/// The network device of each host of a link.
 const DEVICE: &str = "hakobu0";
 
 /// Good values of the kernel's parameters, set whatever this machine's are.
@@ -45,14 +45,14 @@ const RIGHT: [(&str, &str); 7] = [
     ("ipv4/tcp_timestamps", "1"),
 ];
 
-/// A bad configuration of a link's ends.
+/// A bad configuration of the hosts of a link.
 struct Case {
     key: &'static str,
     title: &'static str,
     round_trip_ms: u64,
-    /// The kernel parameter with a bad value, set at both ends.
+    /// The kernel parameter with a bad value, set on both hosts.
     parameter: Option<(&'static str, &'static str)>,
-    /// The bad queueing discipline of the near end's device, as arguments of `tc`.
+    /// The bad queueing discipline of the local host's device, as arguments of `tc`.
     queue: Option<&'static str>,
     /// The ID of the finding that the doctor must report.
     finding: &'static str,
@@ -110,7 +110,7 @@ pub struct DoctorArgs {
 
 /// All results of the bench.
 #[derive(Debug, Serialize, Deserialize)]
-struct Results {
+struct DoctorResults {
     schema: String,
     bench: String,
     /// The results, keyed by case and MTU.
@@ -133,11 +133,11 @@ struct Round {
     /// The number of connections that hakobu starts with, according to the doctor.
     lanes: u16,
     round_trip_seconds: f64,
-    one_connection: Pair,
+    one_connection: RateComparison,
     /// The rates of hakobu with a fixed number of lanes: the one it starts with.
-    hakobu: Pair,
+    hakobu: RateComparison,
     /// The rates of hakobu with default settings.
-    hakobu_by_default: Pair,
+    hakobu_by_default: RateComparison,
     /// The number of findings that the doctor reports after its commands were run.
     findings_after: usize,
     commands: Vec<String>,
@@ -145,7 +145,7 @@ struct Round {
 
 /// Predicted and measured rates, before and after the doctor's commands.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Pair {
+struct RateComparison {
     foretold_before: Option<f64>,
     foretold_after: Option<f64>,
     measured_before: Option<f64>,
@@ -168,7 +168,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         let mut rounds = Vec::new();
         for number in 1..=args.rounds {
             say(&format!("{}, MTU {}: round {number} of {}", case.title, args.mtu, args.rounds));
-            rounds.push(Bed::up(&prepared, case, args.mtu)?.round(case)?);
+            rounds.push(DoctorHosts::up(&prepared, case, args.mtu)?.round(case)?);
         }
         let (title, round_trip_ms) = (case.title.to_owned(), case.round_trip_ms);
         let result = CaseResult { title, round_trip_ms, mtu_bytes: args.mtu, machine, rounds };
@@ -182,60 +182,60 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
 }
 
 /// Returns the earlier results, so that a single case can be measured again.
-fn earlier(output: &Path) -> Results {
+fn earlier(output: &Path) -> DoctorResults {
     let read = fs::read(output.join("doctor.json")).ok();
     let read = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    read.unwrap_or_else(|| Results {
+    read.unwrap_or_else(|| DoctorResults {
         schema: "hakobu.bench/1".to_owned(),
         bench: "doctor".to_owned(),
         cases: BTreeMap::new(),
     })
 }
 
-/// A link with an ssh server at its far end.
-struct Bed<'a> {
-    shop: &'a Workshop,
+/// A link with an ssh server on its remote host.
+struct DoctorHosts<'a> {
+    scratch: &'a ScratchSpace,
     program: &'a Path,
-    ends: Ends,
+    hosts: BenchHosts,
 }
 
-impl<'a> Bed<'a> {
+impl<'a> DoctorHosts<'a> {
     /// Sets up the link with the case's bad configuration.
     fn up(prepared: &'a Preparation, case: &Case, mtu: u32) -> Result<Self> {
-        let network = EndsNetwork::Link(LinkSettings {
+        let network = HostNetwork::Link(LinkSettings {
             rate_bits_per_second: Some(RATE_BITS),
             mtu,
             ..LinkSettings::with_rtt(Duration::from_millis(case.round_trip_ms))
         });
-        let ends = Ends::up(&prepared.shop, network)?;
-        for end in [ends.link()?.near(), ends.link()?.far()] {
+        let hosts = BenchHosts::up(&prepared.scratch, network)?;
+        for end in [hosts.link()?.near(), hosts.link()?.far()] {
             for (name, value) in RIGHT.into_iter().chain(case.parameter) {
                 end.set_parameter(name, value)?;
             }
         }
         if let Some(queue) = case.queue {
-            shell(ends.link()?.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
+            shell(hosts.link()?.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
         }
-        Ok(Self { shop: &prepared.shop, program: &prepared.program, ends })
+        Ok(Self { scratch: &prepared.scratch, program: &prepared.program, hosts })
     }
 
     fn round(&self, case: &Case) -> Result<Round> {
-        let (way, findings) = self.doctor()?;
+        let (method, findings) = self.doctor()?;
         let found = findings.iter().find(|finding| finding["id"] == case.finding);
         let found = found.with_context(|| format!("the doctor did not find {}", case.finding))?;
         let foretold = |which: &str, when: &str| found["expected"][which][when].as_f64();
-        let pair = |which: &str| Pair {
+        let pair = |which: &str| RateComparison {
             foretold_before: foretold(which, "before_bytes_per_second"),
             foretold_after: foretold(which, "after_bytes_per_second"),
-            ..Pair::default()
+            ..RateComparison::default()
         };
-        let lanes = way["lanes"].as_u64().context("lanes")? as u16;
+        let lanes = method["lanes"].as_u64().context("lanes")? as u16;
         let mut round = Round {
             lanes,
-            round_trip_seconds: way["round_trip_seconds"].as_f64().context("round trip")?,
+            round_trip_seconds: method["round_trip_seconds"].as_f64().context("round trip")?,
             one_connection: pair("one_connection"),
             hakobu: pair("hakobu"),
-            hakobu_by_default: Pair::default(),
+            hakobu_by_default: RateComparison::default(),
             findings_after: 0,
             commands: Vec::new(),
         };
@@ -245,7 +245,7 @@ impl<'a> Bed<'a> {
         }
         round.hakobu.measured_before = Some(self.copy(Some(lanes), rate)?);
         round.hakobu_by_default.measured_before = Some(self.copy(None, rate)?);
-        let link = self.ends.link()?;
+        let link = self.hosts.link()?;
         for finding in &findings {
             let end = if finding["host"].is_null() { link.near() } else { link.far() };
             let command = finding["command"].as_str().context("command")?;
@@ -264,10 +264,10 @@ impl<'a> Bed<'a> {
 
     /// Runs the doctor, and returns what it says about the network path and its findings about the network.
     fn doctor(&self) -> Result<(Value, Vec<Value>)> {
-        self.shop.go_on()?;
-        let mut command = self.ends.command(self.program);
+        self.scratch.go_on()?;
+        let mut command = self.hosts.command(self.program);
         let output =
-            command.args(["doctor", "--json", self.ends.sshd().host()]).stderr(Stdio::inherit()).output()?;
+            command.args(["doctor", "--json", self.hosts.sshd().host()]).stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "hakobu doctor: {}", output.status);
         let all: Value = serde_json::from_slice(&output.stdout)?;
         for unread in all["unread"].as_array().into_iter().flatten() {
@@ -288,11 +288,11 @@ impl<'a> Bed<'a> {
     }
 
     fn timed(&self, lanes: Option<u16>, bytes: u64) -> Result<f64> {
-        self.shop.go_on()?;
+        self.scratch.go_on()?;
         // Whole MiB, so that few different sources take up memory.
         let bytes = if bytes > 1 { bytes & !0xf_ffff } else { bytes };
-        let source = self.shop.source(Source::File { bytes })?;
-        let mut command = self.ends.command(self.program);
+        let source = self.scratch.source(BenchSource::File { bytes })?;
+        let mut command = self.hosts.command(self.program);
         command.args(["copy", "--quiet"]);
         if let Some(lanes) = lanes {
             command.args(["--lanes", &lanes.to_string()]);
@@ -300,15 +300,15 @@ impl<'a> Bed<'a> {
         let began = Instant::now();
         let status = command.arg(&source).arg("throwaway:/dev/null").status()?;
         let seconds = began.elapsed().as_secs_f64();
-        self.shop.forget(Source::File { bytes });
+        self.scratch.forget(BenchSource::File { bytes });
         ensure!(status.success(), "hakobu copy: {status}");
         Ok(seconds)
     }
 
     /// Returns the rate of a single connection, measured with `iperf3`.
     fn stream(&self) -> Result<f64> {
-        self.shop.go_on()?;
-        let link = self.ends.link()?;
+        self.scratch.go_on()?;
+        let link = self.hosts.link()?;
         let mut server = link.far().command("iperf3");
         let mut server =
             server.args(["-s", "-1"]).stdout(Stdio::null()).spawn().context("starting iperf3")?;
@@ -327,7 +327,7 @@ impl<'a> Bed<'a> {
     }
 }
 
-/// Runs one of the doctor's commands, which are shell commands, at an end of the link.
+/// Runs one of the doctor's commands, which are shell commands, on a host of the link.
 fn shell(end: &Namespace, line: &str) -> Result<()> {
     let mut command: Command = end.command("sh");
     let status = command.args(["-c", line]).stdout(Stdio::null()).status()?;
@@ -345,8 +345,9 @@ impl CaseResult {
 
     /// Returns the largest relative error of the predictions.
     fn worst(&self) -> f64 {
-        let pairs: [fn(&Round) -> &Pair; 2] = [|round| &round.one_connection, |round| &round.hakobu];
-        let rates = |of: fn(&Round) -> &Pair| {
+        let pairs: [fn(&Round) -> &RateComparison; 2] =
+            [|round| &round.one_connection, |round| &round.hakobu];
+        let rates = |of: fn(&Round) -> &RateComparison| {
             [
                 self.off(|round| of(round).foretold_before, |round| of(round).measured_before),
                 self.off(|round| of(round).foretold_after, |round| of(round).measured_after),
@@ -366,12 +367,12 @@ impl CaseResult {
 }
 
 /// Returns the predicted and the measured speed-up.
-fn gain(pair: &Pair) -> (Option<f64>, Option<f64>) {
+fn gain(pair: &RateComparison) -> (Option<f64>, Option<f64>) {
     let times = |before: Option<f64>, after: Option<f64>| Some(after? / before?);
     (times(pair.foretold_before, pair.foretold_after), times(pair.measured_before, pair.measured_after))
 }
 
-fn table(results: &Results) -> String {
+fn table(results: &DoctorResults) -> String {
     let head =
         ["case", "MTU", "of what", "foretold, MB/s", "measured, MB/s", "foretold gain", "measured gain"];
     let mut table = MarkdownTable::new(head);
@@ -379,7 +380,7 @@ fn table(results: &Results) -> String {
     let times = |times: Option<f64>| times.map_or("–".to_owned(), |times| format!("{times:.2}"));
     for case in results.cases.values() {
         let lanes = case.rounds.first().map_or(0, |round| round.lanes);
-        let of_rows: [fn(&Round) -> &Pair; 3] =
+        let of_rows: [fn(&Round) -> &RateComparison; 3] =
             [|round| &round.one_connection, |round| &round.hakobu, |round| &round.hakobu_by_default];
         let names = [
             "one connection (`iperf3`)".to_owned(),
@@ -387,7 +388,7 @@ fn table(results: &Results) -> String {
             "`hakobu copy`".to_owned(),
         ];
         for (what, of) in names.into_iter().zip(of_rows) {
-            let value = |field: fn(&Pair) -> Option<f64>| case.median(|round| field(of(round)));
+            let value = |field: fn(&RateComparison) -> Option<f64>| case.median(|round| field(of(round)));
             let measured = (value(|pair| pair.measured_before), value(|pair| pair.measured_after));
             if measured == (None, None) {
                 continue;
@@ -410,7 +411,7 @@ fn table(results: &Results) -> String {
     table.to_string()
 }
 
-fn page(results: &Results) -> String {
+fn page(results: &DoctorResults) -> String {
     let machine = results.cases.values().map(|case| &case.machine).next().cloned().unwrap_or_default();
     let worst = results.cases.values().map(CaseResult::worst).fold(0.0, f64::max);
     let mut verdicts = String::new();

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use hakobu_testkit::devices::{self, LoopDevice, Undo};
 use hakobu_testkit::throttle::{Throttle, ThrottledAccess};
 
-use super::workshop::{Workshop, remove};
+use super::scratch_space::{ScratchSpace, remove};
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
@@ -25,8 +25,8 @@ impl Ext4Disk {
     ///
     /// # Errors
     /// Returns an error without root, enough memory or the tools of ext4.
-    pub fn new(shop: &Workshop, name: &str, size_bytes: u64, options: &[&str]) -> Result<Self> {
-        let (at, image) = (shop.memory().join(name), shop.memory().join(format!("{name}.img")));
+    pub fn new(scratch: &ScratchSpace, name: &str, size_bytes: u64, options: &[&str]) -> Result<Self> {
+        let (at, image) = (scratch.memory().join(name), scratch.memory().join(format!("{name}.img")));
         for path in [&at, &image] {
             remove(path);
         }

@@ -3,11 +3,11 @@
 use hakobu_measure::statistics::{median, paired_ratios};
 use serde::Serialize;
 
-use super::judged::Judged;
-use super::measured::Peaks;
-use super::results::{GroupResult, NET_LEAST_SECONDS, Results, WayResult};
-use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, Row};
-use super::runs::Counted;
+use super::goal_quantity::GoalQuantity;
+use super::memory_meter::Peaks;
+use super::results::{GroupResult, MethodResult, NET_LEAST_SECONDS, TableResults};
+use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, TableRow};
+use super::runs::RunCounters;
 use crate::table::Unit;
 
 /// The share of the source that may be read again after a kill, if reading it takes longer than the permitted seconds.
@@ -31,7 +31,7 @@ pub struct GoalResult {
     pub ours: Option<f64>,
     pub theirs: Option<f64>,
     /// The quantity of `value`.
-    pub judged: Judged,
+    pub judged: GoalQuantity,
     /// The judged value: a ratio to the peer, or the measurement itself. Median, minimum and maximum over the rounds.
     pub value: Option<f64>,
     pub min: Option<f64>,
@@ -39,7 +39,7 @@ pub struct GoalResult {
     /// The required value: a minimum, or a maximum if less is better.
     pub at_least: Option<f64>,
     pub aim: Option<f64>,
-    pub verdict: Verdict,
+    pub verdict: GoalVerdict,
     /// The reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -48,7 +48,7 @@ pub struct GoalResult {
 /// The judgement of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum GoalVerdict {
     /// The aim is reached.
     Aim,
     /// The requirement is met.
@@ -63,7 +63,7 @@ pub enum Verdict {
     Information,
 }
 
-impl Verdict {
+impl GoalVerdict {
     /// Returns true if `--check` accepts this verdict.
     pub fn passes(self) -> bool {
         !matches!(self, Self::Below | Self::Failed)
@@ -81,49 +81,50 @@ impl Verdict {
     }
 }
 
-fn judge(value: f64, at_least: f64, aim: f64, more_is_better: bool) -> Verdict {
+fn judge(value: f64, at_least: f64, aim: f64, more_is_better: bool) -> GoalVerdict {
     let reaches = |mark: f64| if more_is_better { value >= mark } else { value <= mark };
     match () {
-        () if reaches(aim) => Verdict::Aim,
-        () if reaches(at_least) => Verdict::Enough,
-        () => Verdict::Below,
+        () if reaches(aim) => GoalVerdict::Aim,
+        () if reaches(at_least) => GoalVerdict::Enough,
+        () => GoalVerdict::Below,
     }
 }
 
 /// Returns the results of a row's goals, from its group's measurements.
-pub fn row(group: &Group, row: &Row, goals: &[Goal], ways: &[WayResult]) -> RowResult {
-    let goals = goals.iter().map(|goal| goal_result(group, row, *goal, ways)).collect();
+pub fn row(group: &Group, row: &TableRow, goals: &[Goal], methods: &[MethodResult]) -> RowResult {
+    let goals = goals.iter().map(|goal| goal_result(group, row, *goal, methods)).collect();
     RowResult { key: row.key, title: row.title.to_owned(), goals }
 }
 
-fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> GoalResult {
-    let find = |name: &str| ways.iter().find(|way| way.name == name);
-    let ours = find(row.way);
+fn goal_result(group: &Group, row: &TableRow, goal: Goal, methods: &[MethodResult]) -> GoalResult {
+    let find = |name: &str| methods.iter().find(|method| method.name == name);
+    let ours = find(row.method);
     let theirs = goal.peer.and_then(find);
     let judged = goal.judged;
     let values = ours.and_then(|ours| values(judged, ours, theirs));
     let mut marks = goal.marks.filter(|_| !group.extra);
-    if let (Judged::SecondsRepeated, Some((at_most, aim)), Some(ours)) = (judged, marks, ours) {
+    if let (GoalQuantity::SecondsRepeated, Some((at_most, aim)), Some(ours)) = (judged, marks, ours) {
         marks = Some((allowed_seconds(at_most, ours), aim));
     }
     let (at_least, aim) = (marks.map(|marks| marks.0), marks.map(|marks| marks.1));
     let value = values.as_deref().and_then(median);
     let verdict = match (value, marks) {
         (Some(value), Some((at_least, aim))) => judge(value, at_least, aim, judged.more_is_better()),
-        (Some(_), None) => Verdict::Information,
-        (None, _) if theirs.is_some_and(|theirs| theirs.absent.is_some()) => Verdict::Absent,
-        (None, Some(_)) => Verdict::Failed,
-        (None, None) => Verdict::Information,
+        (Some(_), None) => GoalVerdict::Information,
+        (None, _) if theirs.is_some_and(|theirs| theirs.absent.is_some()) => GoalVerdict::Absent,
+        (None, Some(_)) => GoalVerdict::Failed,
+        (None, None) => GoalVerdict::Information,
     };
-    let middle = |way: Option<&WayResult>| way.and_then(|way| median(&shown(judged, way)));
+    let middle = |method: Option<&MethodResult>| method.and_then(|method| median(&shown(judged, method)));
     GoalResult {
         peer: goal.peer.map(str::to_owned),
         unit: match judged {
-            Judged::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
-            Judged::TimesLonger | Judged::Seconds => Unit::Seconds,
-            Judged::TimesFewerBytes | Judged::Bytes | Judged::BytesRead | Judged::SecondsRepeated => {
-                Unit::Bytes
-            }
+            GoalQuantity::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
+            GoalQuantity::TimesLonger | GoalQuantity::Seconds => Unit::Seconds,
+            GoalQuantity::TimesFewerBytes
+            | GoalQuantity::Bytes
+            | GoalQuantity::BytesRead
+            | GoalQuantity::SecondsRepeated => Unit::Bytes,
         },
         ours: middle(ours),
         theirs: middle(theirs),
@@ -139,9 +140,9 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
 }
 
 /// Returns the judged value of each round.
-fn values(judged: Judged, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
+fn values(judged: GoalQuantity, ours: &MethodResult, theirs: Option<&MethodResult>) -> Option<Vec<f64>> {
     let values = match (judged, theirs) {
-        (Judged::TimesFaster, Some(theirs)) => {
+        (GoalQuantity::TimesFaster, Some(theirs)) => {
             // A method that would take too long is measured with less work, so its time is scaled up.
             let times = match (ours.kind.bytes(), theirs.kind.bytes()) {
                 // Sources of empty files have no bytes, so equal sizes must not be divided.
@@ -151,15 +152,15 @@ fn values(judged: Judged, ours: &WayResult, theirs: Option<&WayResult>) -> Optio
             let whole: Vec<f64> = theirs.net_seconds.iter().map(|seconds| seconds * times).collect();
             paired_ratios(&whole, &ours.net_seconds)
         }
-        (Judged::TimesLonger, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
-        (Judged::TimesFewerBytes, Some(theirs)) if ours.usable() && theirs.usable() => {
+        (GoalQuantity::TimesLonger, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
+        (GoalQuantity::TimesFewerBytes, Some(theirs)) if ours.usable() && theirs.usable() => {
             paired_ratios(&travelled(theirs), &travelled(ours))
         }
-        (Judged::Seconds, _) => Some(ours.net_seconds.clone()),
-        (Judged::BytesRead, _) if ours.usable() => {
+        (GoalQuantity::Seconds, _) => Some(ours.net_seconds.clone()),
+        (GoalQuantity::BytesRead, _) if ours.usable() => {
             read(ours).map(|rounds| rounds.iter().map(|bytes| bytes / ours.kind.bytes() as f64).collect())
         }
-        (Judged::SecondsRepeated, _) if ours.usable() => repeated(ours)
+        (GoalQuantity::SecondsRepeated, _) if ours.usable() => repeated(ours)
             .map(|rounds| rounds.iter().map(|round| round.bytes / round.bytes_per_second).collect()),
         _ => None,
     };
@@ -167,58 +168,59 @@ fn values(judged: Judged, ours: &WayResult, theirs: Option<&WayResult>) -> Optio
 }
 
 /// Returns the measurement that is shown next to the value, for each round.
-fn shown(judged: Judged, way: &WayResult) -> Vec<f64> {
+fn shown(judged: GoalQuantity, method: &MethodResult) -> Vec<f64> {
     match judged {
-        Judged::TimesFaster => way.figures.clone(),
-        Judged::TimesLonger | Judged::Seconds => way.net_seconds.clone(),
-        Judged::TimesFewerBytes => travelled(way),
-        Judged::BytesRead => read(way).unwrap_or_default(),
-        Judged::SecondsRepeated => {
-            repeated(way).unwrap_or_default().iter().map(|round| round.bytes).collect()
+        GoalQuantity::TimesFaster => method.figures.clone(),
+        GoalQuantity::TimesLonger | GoalQuantity::Seconds => method.net_seconds.clone(),
+        GoalQuantity::TimesFewerBytes => travelled(method),
+        GoalQuantity::BytesRead => read(method).unwrap_or_default(),
+        GoalQuantity::SecondsRepeated => {
+            repeated(method).unwrap_or_default().iter().map(|round| round.bytes).collect()
         }
-        Judged::Bytes => Vec::new(),
+        GoalQuantity::Bytes => Vec::new(),
     }
 }
 
-fn travelled(way: &WayResult) -> Vec<f64> {
-    way.counted.iter().map(|counted| counted.travelled_bytes as f64).collect()
+fn travelled(method: &MethodResult) -> Vec<f64> {
+    method.counted.iter().map(|counted| counted.travelled_bytes as f64).collect()
 }
 
 /// Returns the bytes read in each round, at the end with more of them, or `None` if an end is not a disk.
-fn read(way: &WayResult) -> Option<Vec<f64>> {
-    let most = |counted: &Counted| Some(counted.source_read_bytes?.max(counted.target_read_bytes?) as f64);
-    way.counted.iter().map(most).collect()
+fn read(method: &MethodResult) -> Option<Vec<f64>> {
+    let most =
+        |counted: &RunCounters| Some(counted.source_read_bytes?.max(counted.target_read_bytes?) as f64);
+    method.counted.iter().map(most).collect()
 }
 
 /// The bytes read again after a kill, and the speed before the kill.
-struct Repeated {
+struct RepeatedWork {
     bytes: f64,
     bytes_per_second: f64,
 }
 
-fn repeated(way: &WayResult) -> Option<Vec<Repeated>> {
-    let baseline = median(&way.baseline_seconds)?;
-    let round = |counted: &Counted| {
+fn repeated(method: &MethodResult) -> Option<Vec<RepeatedWork>> {
+    let baseline = median(&method.baseline_seconds)?;
+    let round = |counted: &RunCounters| {
         let killed = counted.killed?;
-        let bytes = counted.source_read_bytes?.saturating_sub(way.kind.bytes()) as f64;
+        let bytes = counted.source_read_bytes?.saturating_sub(method.kind.bytes()) as f64;
         let seconds = (killed.seconds - baseline).max(NET_LEAST_SECONDS);
-        Some(Repeated { bytes, bytes_per_second: killed.source_read_bytes as f64 / seconds })
+        Some(RepeatedWork { bytes, bytes_per_second: killed.source_read_bytes as f64 / seconds })
     };
-    way.counted.iter().map(round).collect()
+    method.counted.iter().map(round).collect()
 }
 
 /// Returns the permitted seconds, or the time that [`REPEATED_SHARE`] of the source takes if that is longer.
-fn allowed_seconds(at_most: f64, way: &WayResult) -> f64 {
-    let share = REPEATED_SHARE * way.kind.bytes() as f64;
-    let rounds = repeated(way).unwrap_or_default();
+fn allowed_seconds(at_most: f64, method: &MethodResult) -> f64 {
+    let share = REPEATED_SHARE * method.kind.bytes() as f64;
+    let rounds = repeated(method).unwrap_or_default();
     let allowed: Vec<f64> = rounds.iter().map(|round| at_most.max(share / round.bytes_per_second)).collect();
     median(&allowed).unwrap_or(at_most)
 }
 
-fn reason(ours: Option<&WayResult>, theirs: Option<&WayResult>) -> String {
-    let why = |way: &WayResult| {
-        let why = way.failed.as_ref().or(way.absent.as_ref())?;
-        Some(format!("{}: {why}", way.name))
+fn reason(ours: Option<&MethodResult>, theirs: Option<&MethodResult>) -> String {
+    let why = |method: &MethodResult| {
+        let why = method.failed.as_ref().or(method.absent.as_ref())?;
+        Some(format!("{}: {why}", method.name))
     };
     let reasons: Vec<String> = [ours, theirs].into_iter().flatten().filter_map(why).collect();
     if reasons.is_empty() { "not measured".to_owned() } else { reasons.join("; ") }
@@ -229,7 +231,7 @@ fn reports(command: &str) -> bool {
     !command.starts_with("hakobu make-data ")
 }
 
-/// Returns true if one of our commands also has a hakobu process at the other end.
+/// Returns true if one of our commands also has a hakobu process on the other host.
 fn runs_there(command: &str) -> bool {
     command.contains("$HOST") && !command.contains("--transport sftp")
 }
@@ -237,36 +239,36 @@ fn runs_there(command: &str) -> bool {
 /// Returns the row on memory: one goal for each checked group that ran hakobu, with the larger of both processes.
 pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResult {
     let measured = |group: &GroupResult| -> Option<GoalResult> {
-        let ours: Vec<&WayResult> = group
-            .ways
+        let ours: Vec<&MethodResult> = group
+            .methods
             .iter()
-            .filter(|way| way.command.starts_with("hakobu ") && reports(&way.command))
+            .filter(|method| method.command.starts_with("hakobu ") && reports(&method.command))
             .collect();
         if ours.is_empty() || group.extra {
             return None;
         }
         let of = |side: fn(&Peaks) -> Option<u64>| {
-            ours.iter().filter_map(|way| side(way.peaks.as_ref()?)).max().map(|bytes| bytes as f64)
+            ours.iter().filter_map(|method| side(method.peaks.as_ref()?)).max().map(|bytes| bytes as f64)
         };
         let (near, far) = (of(|peaks| peaks.near_bytes), of(|peaks| peaks.far_bytes));
         let value = [near, far].into_iter().flatten().reduce(f64::max);
         // A process that was not measured must not pass as a small one.
-        let missing = ours.iter().any(|way| {
+        let missing = ours.iter().any(|method| {
             let far_missing =
-                runs_there(&way.command) && way.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
-            far_missing || way.peaks.is_none_or(|peaks| peaks.near_bytes.is_none())
+                runs_there(&method.command) && method.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
+            far_missing || method.peaks.is_none_or(|peaks| peaks.near_bytes.is_none())
         });
         let (at_least, aim) = (MEMORY_AT_LEAST_BYTES as f64, MEMORY_AIM_BYTES as f64);
         let verdict = match value {
             Some(value) if !missing || value > at_least => judge(value, at_least, aim, false),
-            _ => Verdict::Failed,
+            _ => GoalVerdict::Failed,
         };
         Some(GoalResult {
             peer: Some(group.name.to_owned()),
             unit: Unit::Bytes,
             ours: near,
             theirs: far,
-            judged: Judged::Bytes,
+            judged: GoalQuantity::Bytes,
             value,
             min: None,
             max: None,
@@ -279,14 +281,14 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
     RowResult { key, title: title.to_owned(), goals: groups.iter().filter_map(measured).collect() }
 }
 
-impl Results {
+impl TableResults {
     /// Returns the lines that `--check` prints: one for each goal that is not met.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for row in &self.rows {
             for goal in row.goals.iter().filter(|goal| !goal.verdict.passes()) {
                 let against = goal.peer.as_deref().unwrap_or("the clock");
-                let value = goal.value.filter(|_| goal.verdict != Verdict::Failed);
+                let value = goal.value.filter(|_| goal.verdict != GoalVerdict::Failed);
                 let what = match (value, goal.at_least) {
                     (Some(value), Some(mark)) => goal.judged.shortfall(value, mark),
                     _ => goal.reason.clone().unwrap_or_else(|| "no figure".to_owned()),
@@ -301,163 +303,171 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::super::groups::TABLES;
-    use super::super::runs::Killed;
+    use super::super::runs::KilledRun;
     use super::*;
 
     /// Returns the group of the row `key`, in which our method takes `ours` net seconds and every other one `theirs`.
-    fn measured(key: &str, ours: &[f64], theirs: &[f64]) -> (&'static Group, &'static Row, Vec<WayResult>) {
+    fn measured(
+        key: &str,
+        ours: &[f64],
+        theirs: &[f64],
+    ) -> (&'static Group, &'static TableRow, Vec<MethodResult>) {
         // Two tables have a row `push`; take the one of `bench copy`, the first.
         let groups = TABLES.iter().flat_map(|table| table.groups);
         let mut groups = groups.filter(|group| group.rows.iter().any(|row| row.key == key));
         let group = groups.next().unwrap();
         let row = group.rows.iter().find(|row| row.key == key).unwrap();
-        let ways = group.ways.iter().map(|way| {
-            let mut result = WayResult::new(way, way.source.unwrap_or(group.source));
+        let methods = group.methods.iter().map(|method| {
+            let mut result = MethodResult::new(method, method.source.unwrap_or(group.source));
             result.baseline_seconds = vec![0.5, 9.0, 0.5];
-            let net = if way.name == row.way { ours } else { theirs };
+            let net = if method.name == row.method { ours } else { theirs };
             result.wall_seconds = net.iter().map(|net| net + 0.5).collect();
             result.complete();
             result
         });
-        (group, row, ways.collect())
+        (group, row, methods.collect())
     }
 
     #[test]
     fn the_figure_is_the_median_of_each_rounds_ratio() {
-        let (group, spec, ways) = measured("again-ssh", &[1.0, 2.0, 4.0], &[3.0, 5.0, 10.0]);
-        let result = row(group, spec, spec.goals, &ways);
+        let (group, spec, methods) = measured("again-ssh", &[1.0, 2.0, 4.0], &[3.0, 5.0, 10.0]);
+        let result = row(group, spec, spec.goals, &methods);
         let goal = &result.goals[0];
         assert_eq!((goal.value, goal.min, goal.max), (Some(2.5), Some(2.5), Some(3.0)));
-        assert_eq!(goal.verdict, Verdict::Enough);
+        assert_eq!(goal.verdict, GoalVerdict::Enough);
         assert_eq!((goal.ours, goal.theirs), (Some(50_000.0), Some(20_000.0)));
     }
 
     #[test]
-    fn what_is_measured_with_a_part_of_the_work_counts_as_all_of_it() {
-        let (group, spec, ways) = measured("divisible", &[2.0; 3], &[2.0; 3]);
-        let result = row(group, spec, spec.goals, &ways);
+    fn a_method_with_a_part_of_the_work_counts_as_all_of_it() {
+        let (group, spec, methods) = measured("divisible", &[2.0; 3], &[2.0; 3]);
+        let result = row(group, spec, spec.goals, &methods);
         let ratios: Vec<_> = result.goals.iter().map(|goal| goal.value).collect();
         assert_eq!(ratios, [Some(40.0), Some(1.0)]);
     }
 
     #[test]
     fn empty_files_are_compared_by_time_as_all_others() {
-        let (group, spec, ways) = measured("changed", &[1.0; 3], &[3.0; 3]);
-        assert!(ways.iter().all(|way| way.kind.bytes() == 0));
-        assert_eq!(row(group, spec, spec.goals, &ways).goals[0].value, Some(3.0));
+        let (group, spec, methods) = measured("changed", &[1.0; 3], &[3.0; 3]);
+        assert!(methods.iter().all(|method| method.kind.bytes() == 0));
+        assert_eq!(row(group, spec, spec.goals, &methods).goals[0].value, Some(3.0));
     }
 
     #[test]
     fn seconds_are_judged_the_other_way_round() {
-        for (seconds, verdict) in [(0.9, Verdict::Aim), (2.0, Verdict::Enough), (2.1, Verdict::Below)] {
-            let (group, spec, ways) = measured("link-tree", &[seconds; 3], &[4.0; 3]);
-            let result = row(group, spec, spec.goals, &ways);
+        for (seconds, verdict) in
+            [(0.9, GoalVerdict::Aim), (2.0, GoalVerdict::Enough), (2.1, GoalVerdict::Below)]
+        {
+            let (group, spec, methods) = measured("link-tree", &[seconds; 3], &[4.0; 3]);
+            let result = row(group, spec, spec.goals, &methods);
             assert_eq!(result.goals[0].verdict, verdict);
             assert_eq!(result.goals[0].ours, Some(seconds));
-            assert_eq!(result.goals[1].verdict, Verdict::Information);
+            assert_eq!(result.goals[1].verdict, GoalVerdict::Information);
         }
     }
 
     #[test]
     fn an_absent_peer_passes_and_a_failed_one_does_not() {
-        let (group, spec, mut ways) = measured("tree-local", &[1.0; 3], &[4.0; 3]);
-        for way in &mut ways[1..] {
-            way.net_seconds.clear();
+        let (group, spec, mut methods) = measured("tree-local", &[1.0; 3], &[4.0; 3]);
+        for method in &mut methods[1..] {
+            method.net_seconds.clear();
         }
-        ways[1].failed = Some("exit status: 1".to_owned());
-        ways[2].absent = Some("not installed".to_owned());
-        let result = row(group, spec, spec.goals, &ways);
-        assert_eq!(result.goals[0].verdict, Verdict::Failed);
+        methods[1].failed = Some("exit status: 1".to_owned());
+        methods[2].absent = Some("not installed".to_owned());
+        let result = row(group, spec, spec.goals, &methods);
+        assert_eq!(result.goals[0].verdict, GoalVerdict::Failed);
         assert!(!result.goals[0].verdict.passes());
         assert_eq!(result.goals[0].reason.as_deref(), Some("tar | tar: exit status: 1"));
-        assert_eq!(result.goals[1].verdict, Verdict::Absent);
+        assert_eq!(result.goals[1].verdict, GoalVerdict::Absent);
         assert!(result.goals[1].verdict.passes());
     }
 
     #[test]
     fn memory_that_was_not_seen_is_not_small() {
-        let (group, _, mut ways) = measured("again-ssh", &[1.0], &[1.0]);
+        let (group, _, mut methods) = measured("again-ssh", &[1.0], &[1.0]);
         let peaks = |near, far| Some(Peaks { near_bytes: near, far_bytes: far });
         let mut judged = |peaks| {
-            ways[0].peaks = peaks;
+            methods[0].peaks = peaks;
             let group = GroupResult {
                 name: group.name,
                 extra: group.extra,
-                place: "",
+                topology: "",
                 source: String::new(),
                 load_before: 0.0,
                 link_late_most_ms: None,
-                ways: ways.clone(),
+                methods: methods.clone(),
             };
             memory("memory", "m", &[group]).goals[0].verdict
         };
-        assert_eq!(judged(peaks(Some(50 << 20), Some(96 << 20))), Verdict::Aim);
-        assert_eq!(judged(peaks(Some(50 << 20), Some(97 << 20))), Verdict::Enough);
-        assert_eq!(judged(peaks(Some(257 << 20), Some(1 << 20))), Verdict::Below);
-        assert_eq!(judged(peaks(Some(50 << 20), None)), Verdict::Failed);
-        assert_eq!(judged(None), Verdict::Failed);
+        assert_eq!(judged(peaks(Some(50 << 20), Some(96 << 20))), GoalVerdict::Aim);
+        assert_eq!(judged(peaks(Some(50 << 20), Some(97 << 20))), GoalVerdict::Enough);
+        assert_eq!(judged(peaks(Some(257 << 20), Some(1 << 20))), GoalVerdict::Below);
+        assert_eq!(judged(peaks(Some(50 << 20), None)), GoalVerdict::Failed);
+        assert_eq!(judged(None), GoalVerdict::Failed);
         assert!(runs_there("hakobu copy $SOURCE $HOST:$TARGET"));
         assert!(!runs_there("hakobu copy --transport sftp $SOURCE $HOST:$TARGET"));
     }
 
-    fn counted(travelled_bytes: u64, source: u64, target: u64) -> Counted {
+    fn counted(travelled_bytes: u64, source: u64, target: u64) -> RunCounters {
         let (source_read_bytes, target_read_bytes) = (Some(source), Some(target));
-        Counted { travelled_bytes, source_read_bytes, target_read_bytes, killed: None }
+        RunCounters { travelled_bytes, source_read_bytes, target_read_bytes, killed: None }
     }
 
     #[test]
     fn longer_is_worse() {
-        for (seconds, verdict) in [(2.3, Verdict::Aim), (3.0, Verdict::Enough), (3.1, Verdict::Below)] {
-            let (group, spec, ways) = measured("medium", &[seconds; 3], &[2.0; 3]);
-            let result = row(group, spec, spec.goals, &ways);
+        for (seconds, verdict) in
+            [(2.3, GoalVerdict::Aim), (3.0, GoalVerdict::Enough), (3.1, GoalVerdict::Below)]
+        {
+            let (group, spec, methods) = measured("medium", &[seconds; 3], &[2.0; 3]);
+            let result = row(group, spec, spec.goals, &methods);
             assert_eq!(result.goals[0].verdict, verdict, "{seconds}");
             assert_eq!((result.goals[0].ours, result.goals[0].theirs), (Some(seconds), Some(2.0)));
         }
     }
 
     #[test]
-    fn bytes_are_judged_by_the_side_or_the_way_that_had_more() {
-        let (group, spec, mut ways) = measured("delta-read", &[1.0; 2], &[2.0; 2]);
+    fn bytes_are_judged_by_the_host_or_the_method_that_had_more() {
+        let (group, spec, mut methods) = measured("delta-read", &[1.0; 2], &[2.0; 2]);
         let size = group.source.bytes();
         let mut judged = |source, target| {
-            ways[0].counted = vec![counted(0, source, target); 2];
-            row(group, spec, spec.goals, &ways).goals[0].verdict
+            methods[0].counted = vec![counted(0, source, target); 2];
+            row(group, spec, spec.goals, &methods).goals[0].verdict
         };
-        assert_eq!(judged(size, size + size / 100), Verdict::Aim);
-        assert_eq!(judged(size, size + size / 90), Verdict::Below);
-        assert_eq!(judged(size + size / 90, size), Verdict::Below);
-        ways[0].counted.clear();
-        assert_eq!(row(group, spec, spec.goals, &ways).goals[0].verdict, Verdict::Failed);
+        assert_eq!(judged(size, size + size / 100), GoalVerdict::Aim);
+        assert_eq!(judged(size, size + size / 90), GoalVerdict::Below);
+        assert_eq!(judged(size + size / 90, size), GoalVerdict::Below);
+        methods[0].counted.clear();
+        assert_eq!(row(group, spec, spec.goals, &methods).goals[0].verdict, GoalVerdict::Failed);
 
-        let (group, spec, mut ways) = measured("zeros-image", &[1.0; 2], &[9.0; 2]);
-        let index = ways.iter().position(|way| way.name == spec.way).unwrap();
-        ways[index].counted = vec![counted(128, 0, 0); 2];
-        ways[1 - index].counted = vec![counted(1024, 0, 0), counted(1152, 0, 0)];
-        let goal = &row(group, spec, spec.goals, &ways).goals[1];
-        assert_eq!((goal.value, goal.verdict), (Some(8.5), Verdict::Aim));
+        let (group, spec, mut methods) = measured("zeros-image", &[1.0; 2], &[9.0; 2]);
+        let index = methods.iter().position(|method| method.name == spec.method).unwrap();
+        methods[index].counted = vec![counted(128, 0, 0); 2];
+        methods[1 - index].counted = vec![counted(1024, 0, 0), counted(1152, 0, 0)];
+        let goal = &row(group, spec, spec.goals, &methods).goals[1];
+        assert_eq!((goal.value, goal.verdict), (Some(8.5), GoalVerdict::Aim));
         assert_eq!((goal.ours, goal.theirs), (Some(128.0), Some(1088.0)));
     }
 
     #[test]
-    fn what_is_repeated_after_a_kill_is_told_in_seconds_of_work() {
-        let (group, spec, mut ways) = measured("resume", &[1.0; 3], &[1.0; 3]);
-        let index = ways.iter().position(|way| way.name == spec.way).unwrap();
+    fn repeated_work_after_a_kill_is_given_in_seconds() {
+        let (group, spec, mut methods) = measured("resume", &[1.0; 3], &[1.0; 3]);
+        let index = methods.iter().position(|method| method.name == spec.method).unwrap();
         let size = group.source.bytes();
         // Baselines are 0.5 s: half of the source in one second of work.
-        let killed = Some(Killed { seconds: 1.5, source_read_bytes: size / 2 });
+        let killed = Some(KilledRun { seconds: 1.5, source_read_bytes: size / 2 });
         let mut judged = |again| {
-            ways[index].counted = vec![Counted { killed, ..counted(0, size + again, 0) }; 3];
-            let mut result = row(group, spec, spec.goals, &ways);
+            methods[index].counted = vec![RunCounters { killed, ..counted(0, size + again, 0) }; 3];
+            let mut result = row(group, spec, spec.goals, &methods);
             let goal = result.goals.remove(0);
             (goal.value.unwrap(), goal.at_least.unwrap(), goal.verdict)
         };
-        assert_eq!(judged(size / 4), (0.5, 2.0, Verdict::Aim));
-        assert_eq!(judged(size).2, Verdict::Enough);
-        assert_eq!(judged(size + size / 8).2, Verdict::Below);
+        assert_eq!(judged(size / 4), (0.5, 2.0, GoalVerdict::Aim));
+        assert_eq!(judged(size).2, GoalVerdict::Enough);
+        assert_eq!(judged(size + size / 8).2, GoalVerdict::Below);
         // So slow that 2 % of the source take longer than two seconds.
-        let killed = Some(Killed { seconds: 100.5, source_read_bytes: size / 2 });
-        ways[index].counted = vec![Counted { killed, ..counted(0, size + size / 60, 0) }; 3];
-        let goal = &row(group, spec, spec.goals, &ways).goals[0];
-        assert!((goal.at_least.unwrap() - 4.0).abs() < 1e-6 && goal.verdict == Verdict::Enough);
+        let killed = Some(KilledRun { seconds: 100.5, source_read_bytes: size / 2 });
+        methods[index].counted = vec![RunCounters { killed, ..counted(0, size + size / 60, 0) }; 3];
+        let goal = &row(group, spec, spec.goals, &methods).goals[0];
+        assert!((goal.at_least.unwrap() - 4.0).abs() < 1e-6 && goal.verdict == GoalVerdict::Enough);
     }
 }

@@ -17,8 +17,8 @@ use super::ext4_disk::Ext4Disk;
 use super::machine::Machine;
 use super::markdown::machine_line;
 use super::preparation::{Preparation, write};
+use super::scratch_space::{ScratchSpace, remove};
 use super::session::say;
-use super::workshop::{Workshop, remove};
 use crate::table::MarkdownTable;
 
 /// The number of inodes of the file system, and its size in bytes, little of which is used.
@@ -33,7 +33,7 @@ const PROCESSOR_GROWTH_MAX: f64 = 1.2;
 const QUICK_DIVISOR: u64 = 50;
 
 /// A tree of empty files.
-struct Tree {
+struct LargeTree {
     key: &'static str,
     files: u64,
     directories: u64,
@@ -41,11 +41,11 @@ struct Tree {
     rounds: usize,
 }
 
-const TREES: [Tree; 4] = [
-    Tree { key: "small", files: 10_000, directories: 100, second_names: 200, rounds: 11 },
-    Tree { key: "million", files: 1_000_000, directories: 10_000, second_names: 20_000, rounds: 3 },
-    Tree { key: "flat", files: 1_000_000, directories: 0, second_names: 0, rounds: 3 },
-    Tree { key: "large", files: 5_000_000, directories: 50_000, second_names: 100_000, rounds: 3 },
+const TREES: [LargeTree; 4] = [
+    LargeTree { key: "small", files: 10_000, directories: 100, second_names: 200, rounds: 11 },
+    LargeTree { key: "million", files: 1_000_000, directories: 10_000, second_names: 20_000, rounds: 3 },
+    LargeTree { key: "flat", files: 1_000_000, directories: 0, second_names: 0, rounds: 3 },
+    LargeTree { key: "large", files: 5_000_000, directories: 50_000, second_names: 100_000, rounds: 3 },
 ];
 
 /// The arguments of `bench large`.
@@ -67,27 +67,27 @@ pub struct LargeArgs {
 
 /// All results of the bench.
 #[derive(Debug, Serialize)]
-struct Results {
+struct LargeResults {
     schema: &'static str,
     quick: bool,
     machine: Machine,
-    trees: Vec<Measured>,
+    trees: Vec<LargeTreeResult>,
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct LargeTreeResult {
     key: &'static str,
     files: u64,
     directories: u64,
     second_names: u64,
-    copies: Vec<Run>,
+    copies: Vec<LargeRun>,
     /// A `sync` of the unchanged tree after each copy.
-    again: Vec<Run>,
+    again: Vec<LargeRun>,
 }
 
 /// The kernel's measurements of one run.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Run {
+struct LargeRun {
     seconds: f64,
     /// Processor time of all threads per entry, in microseconds.
     processor_us: f64,
@@ -97,7 +97,7 @@ struct Run {
 }
 
 /// A requirement and the measured value.
-struct Demand {
+struct LimitCheck {
     what: &'static str,
     found: f64,
     at_most: f64,
@@ -110,26 +110,32 @@ struct Demand {
 /// Returns an error without root, enough memory or the tools of ext4, if a run fails, or if the user interrupts.
 pub fn run(args: &LargeArgs) -> Result<()> {
     let prepared = Preparation::new(args.program.as_deref())?;
-    let (shop, program) = (&prepared.shop, &prepared.program);
+    let (scratch, program) = (&prepared.scratch, &prepared.program);
     let inodes = INODES.to_string();
-    let disk = Ext4Disk::new(shop, "large", IMAGE_BYTES, &["-m", "0", "-N", &inodes])?;
+    let disk = Ext4Disk::new(scratch, "large", IMAGE_BYTES, &["-m", "0", "-N", &inodes])?;
     let divisor = if args.quick { QUICK_DIVISOR } else { 1 };
     let mut trees = Vec::new();
     for tree in &TREES {
-        trees.push(measure(shop, disk.at(), program, tree, divisor)?);
+        trees.push(measure(scratch, disk.at(), program, tree, divisor)?);
     }
     drop(disk);
     let machine = prepared.machine.clone();
-    let results = Results { schema: "hakobu.bench.large/1", quick: args.quick, machine, trees };
+    let results = LargeResults { schema: "hakobu.bench.large/1", quick: args.quick, machine, trees };
     let demands = results.demands()?;
     let output = prepared.output(args.output.as_deref(), !args.quick);
     write(&output, "large", &results, &[("md", results.page(&demands, &prepared.hakobu))])?;
     println!("{}", table(&demands));
-    ensure!(!args.check || demands.iter().all(Demand::is_met), "not all is as it must be");
+    ensure!(!args.check || demands.iter().all(LimitCheck::is_met), "not all is as it must be");
     Ok(())
 }
 
-fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64) -> Result<Measured> {
+fn measure(
+    scratch: &ScratchSpace,
+    at: &Path,
+    program: &Path,
+    tree: &LargeTree,
+    divisor: u64,
+) -> Result<LargeTreeResult> {
     let [files, directories, second_names] =
         [tree.files, tree.directories, tree.second_names].map(|count| count / divisor);
     say(&format!("{}: {files} files", tree.key));
@@ -140,7 +146,7 @@ fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64
     let entries = files + directories + second_names;
     let (mut copies, mut again) = (Vec::new(), Vec::new());
     for round in 0..tree.rounds {
-        shop.go_on()?;
+        scratch.go_on()?;
         remove(&target);
         settle()?;
         copies.push(once(program, "copy", &source, &target, entries)?);
@@ -154,7 +160,7 @@ fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64
     ensure!(same.success(), "the target is not as the source, {same}");
     remove(&source);
     remove(&target);
-    Ok(Measured { key: tree.key, files, directories, second_names, copies, again })
+    Ok(LargeTreeResult { key: tree.key, files, directories, second_names, copies, again })
 }
 
 /// Writes out dirty data and drops the kernel's cache of names and inodes. The cache could not hold those of the large
@@ -165,7 +171,7 @@ fn settle() -> Result<()> {
     fs::write("/proc/sys/vm/drop_caches", NAMES_AND_INODES).context("having the kernel forget inodes")
 }
 
-fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) -> Result<Run> {
+fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) -> Result<LargeRun> {
     let mut command = Command::new(program);
     command.args([verb, "-q"]).args([slashed(source), slashed(target)]).stdin(Stdio::null());
     let copies = verb == "copy";
@@ -185,7 +191,7 @@ fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) 
     }
     let measured = running.finish()?;
     ensure!(measured.status.success(), "hakobu {verb} failed, {}", measured.status);
-    Ok(Run {
+    Ok(LargeRun {
         seconds: measured.wall.as_secs_f64(),
         processor_us: measured.cpu().as_secs_f64() * 1e6 / entries as f64,
         memory_mib: memory_bytes as f64 / f64::from(1 << 20),
@@ -215,19 +221,19 @@ fn slashed(path: &Path) -> PathBuf {
     path.join("")
 }
 
-impl Demand {
+impl LimitCheck {
     fn is_met(&self) -> bool {
         self.found <= self.at_most
     }
 }
 
-impl Measured {
-    fn medians(&self, of: impl Fn(&Run) -> f64) -> [f64; 2] {
+impl LargeTreeResult {
+    fn medians(&self, of: impl Fn(&LargeRun) -> f64) -> [f64; 2] {
         [&self.copies, &self.again]
             .map(|runs| median(&runs.iter().map(&of).collect::<Vec<_>>()).unwrap_or(f64::NAN))
     }
 
-    fn most(&self, of: impl Fn(&Run) -> f64) -> f64 {
+    fn most(&self, of: impl Fn(&LargeRun) -> f64) -> f64 {
         self.copies.iter().chain(&self.again).map(of).fold(0.0, f64::max)
     }
 
@@ -238,47 +244,48 @@ impl Measured {
     }
 }
 
-impl Results {
-    fn demands(&self) -> Result<Vec<Demand>> {
+impl LargeResults {
+    fn demands(&self) -> Result<Vec<LimitCheck>> {
         let tree = |key| self.trees.iter().find(|tree| tree.key == key);
         let (Some(small), Some(million), Some(large)) = (tree("small"), tree("million"), tree("large"))
         else {
             bail!("a tree was not measured");
         };
-        let most = |measure: &dyn Fn(&Measured) -> f64| self.trees.iter().map(measure).fold(0.0, f64::max);
-        let memory = |run: &Run| run.memory_mib;
+        let most =
+            |measure: &dyn Fn(&LargeTreeResult) -> f64| self.trees.iter().map(measure).fold(0.0, f64::max);
+        let memory = |run: &LargeRun| run.memory_mib;
         let [small, larger] = [small, large].map(|tree| tree.medians(|run| run.processor_us));
         let (growth, at_most) = (|index: usize| larger[index] / small[index], PROCESSOR_GROWTH_MAX);
         Ok(vec![
-            Demand {
+            LimitCheck {
                 what: "the most memory",
                 found: most(&|tree| tree.most(memory)),
                 at_most: MEMORY_MAX_MIB,
                 unit: "MiB",
             },
-            Demand {
+            LimitCheck {
                 what: "memory of the large tree, against the one of a million",
                 found: large.most(memory) / million.most(memory),
                 at_most: MEMORY_GROWTH_MAX,
                 unit: "times",
             },
-            Demand {
+            LimitCheck {
                 what: "until the first file is at the target, the longest",
-                found: most(&Measured::first_seconds),
+                found: most(&LargeTreeResult::first_seconds),
                 at_most: FIRST_MAX_SECONDS,
                 unit: "s",
             },
-            Demand {
+            LimitCheck {
                 what: "processor time for each entry of the large tree, against the small one: first copy",
                 found: growth(0),
                 at_most,
                 unit: "times",
             },
-            Demand { what: "the same, nothing changed", found: growth(1), at_most, unit: "times" },
+            LimitCheck { what: "the same, nothing changed", found: growth(1), at_most, unit: "times" },
         ])
     }
 
-    fn page(&self, demands: &[Demand], hakobu: &str) -> String {
+    fn page(&self, demands: &[LimitCheck], hakobu: &str) -> String {
         let mut trees = MarkdownTable::new([
             "files",
             "directories",
@@ -322,10 +329,10 @@ and divided by all entries; a figure is the median of the rounds, memory the mos
 compared.
 ";
 
-fn table(demands: &[Demand]) -> MarkdownTable {
+fn table(demands: &[LimitCheck]) -> MarkdownTable {
     let mut table = MarkdownTable::new(["what", "found", "at most", "verdict"]);
     for demand in demands {
-        let Demand { what, found, at_most, unit } = demand;
+        let LimitCheck { what, found, at_most, unit } = demand;
         let verdict = if demand.is_met() { "met" } else { "**missed**" };
         table.push([
             (*what).to_owned(),

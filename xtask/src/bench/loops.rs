@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_counted_and_what_is_left_is_detached() {
+    fn reads_are_counted_and_left_devices_are_detached() {
         if hakobu_testkit::sshd::no_root() {
             return;
         }

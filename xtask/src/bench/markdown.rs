@@ -2,15 +2,15 @@
 
 use hakobu_measure::statistics::median;
 
-use super::judge::{GoalResult, Verdict};
-use super::judged::Judged;
+use super::goal_quantity::GoalQuantity;
+use super::judge::{GoalResult, GoalVerdict};
 use super::machine::Machine;
 use super::peers::Presence;
-use super::results::{GroupResult, Results, WayResult};
+use super::results::{GroupResult, MethodResult, TableResults};
 use crate::table::{MarkdownTable, format_figure};
 
 /// Returns the whole page.
-pub fn page(results: &Results) -> String {
+pub fn page(results: &TableResults) -> String {
     let (heading, key) = (results.table.heading, results.table.key);
     let mut page = format!("# {heading}\n\n");
     page.push_str(&format!("Made by `cargo xtask bench {key}`; it writes all rounds to `{key}.json`.\n\n"));
@@ -53,7 +53,7 @@ pub fn machine_line(machine: &Machine, hakobu: &str) -> String {
 }
 
 /// Returns the table of rows and verdicts.
-pub fn table(results: &Results) -> String {
+pub fn table(results: &TableResults) -> String {
     let headings = ["work", "against", "hakobu", "the other", "ratio", "at least", "aim", "verdict"];
     let mut table = MarkdownTable::new(headings);
     for row in &results.rows {
@@ -65,7 +65,7 @@ pub fn table(results: &Results) -> String {
         }
     }
     let mut text = table.to_string();
-    if results.rows.iter().any(|row| row.goals.iter().any(|goal| goal.judged == Judged::Bytes)) {
+    if results.rows.iter().any(|row| row.goals.iter().any(|goal| goal.judged == GoalQuantity::Bytes)) {
         text.push_str("\nMemory: hakobu is the near process, the other the far one; the larger counts.\n");
     }
     text
@@ -87,7 +87,7 @@ fn cells_of(goal: &GoalResult) -> Vec<String> {
         (None, ..) => "–".to_owned(),
     };
     let verdict = match (goal.verdict, &goal.reason) {
-        (Verdict::Failed, Some(why)) => format!("{}: {why}", goal.verdict.word()),
+        (GoalVerdict::Failed, Some(why)) => format!("{}: {why}", goal.verdict.word()),
         (verdict, _) => verdict.word().to_owned(),
     };
     let theirs = if goal.peer.is_none() { String::new() } else { figure(goal.theirs) };
@@ -95,24 +95,25 @@ fn cells_of(goal: &GoalResult) -> Vec<String> {
 }
 
 fn figures(group: &GroupResult) -> String {
-    let headings = ["way", "seconds (least–most)", "baseline", "figure", "command"];
+    let headings = ["method", "seconds (least–most)", "baseline", "figure", "command"];
     let mut table = MarkdownTable::new(headings);
-    for way in &group.ways {
-        let mut cells = vec![way.name.to_owned()];
+    for method in &group.methods {
+        let mut cells = vec![method.name.to_owned()];
         if let (Some(net), Some(baseline), Some(figure)) =
-            (median(&way.net_seconds), median(&way.baseline_seconds), median(&way.figures))
+            (median(&method.net_seconds), median(&method.baseline_seconds), median(&method.figures))
         {
-            let min = way.net_seconds.iter().copied().fold(f64::INFINITY, f64::min);
-            let max = way.net_seconds.iter().copied().fold(0.0, f64::max);
+            let min = method.net_seconds.iter().copied().fold(f64::INFINITY, f64::min);
+            let max = method.net_seconds.iter().copied().fold(0.0, f64::max);
             cells.push(format!("{net:.3} ({min:.3}–{max:.3})"));
             cells.push(format!("{baseline:.3}"));
-            cells.push(format_figure(figure, way.unit));
+            cells.push(format_figure(figure, method.unit));
         } else {
-            let why = way.absent.as_ref().map(|_| "absent").unwrap_or("failed");
+            let why = method.absent.as_ref().map(|_| "absent").unwrap_or("failed");
             cells.extend([why, "", ""].map(str::to_owned));
         }
-        let far = way.far_command.as_ref().map(|far| format!("; at the far end `{far}`")).unwrap_or_default();
-        cells.push(format!("`{}`{far}", way.command));
+        let far =
+            method.far_command.as_ref().map(|far| format!("; at the far end `{far}`")).unwrap_or_default();
+        cells.push(format!("`{}`{far}", method.command));
         table.push(cells);
     }
     let late =
@@ -121,22 +122,22 @@ fn figures(group: &GroupResult) -> String {
         "\n### {}\n\n{}; {}; load {:.2} when it began.{late}\n\n{table}{}",
         group.name,
         group.source,
-        group.place,
+        group.topology,
         group.load_before,
-        group.ways.iter().map(remarks).collect::<String>()
+        group.methods.iter().map(remarks).collect::<String>()
     )
 }
 
 /// Returns remarks on what distinguishes a method from others of its group.
-fn remarks(way: &WayResult) -> String {
+fn remarks(method: &MethodResult) -> String {
     let mut text = String::new();
-    if let Some(source) = &way.source {
-        text.push_str(&format!("\n{}: from {source}.\n", way.name));
+    if let Some(source) = &method.source {
+        text.push_str(&format!("\n{}: from {source}.\n", method.name));
     }
-    if !way.tried.is_empty() {
-        let tried = way.tried.iter().map(|tried| format!("`{}` {:.2} s", tried.settings, tried.seconds));
+    if !method.tried.is_empty() {
+        let tried = method.tried.iter().map(|tried| format!("`{}` {:.2} s", tried.settings, tried.seconds));
         let tried: Vec<String> = tried.collect();
-        text.push_str(&format!("\n{}, tried once on an eighth: {}.\n", way.name, tried.join(", ")));
+        text.push_str(&format!("\n{}, tried once on an eighth: {}.\n", method.name, tried.join(", ")));
     }
     text
 }

@@ -3,22 +3,23 @@
 //! The net time of a run is the wall-clock time of the whole process less that of the same command on next to nothing.
 //! A row's value is the median of the ratios within each round. The methods of a group take turns within a round.
 
-mod before;
 mod content;
 mod doctor;
-mod ends;
+mod earlier_build;
 mod ext4_disk;
-mod ground;
+mod goal_quantity;
+mod group_data;
+mod group_hosts;
 mod groups;
+mod hosts;
 mod judge;
-mod judged;
-mod killed;
+mod killed_run;
 mod large;
 mod links;
 mod loops;
 mod machine;
 mod markdown;
-mod measured;
+mod memory_meter;
 mod peers;
 mod preparation;
 mod probe;
@@ -26,15 +27,14 @@ mod proof;
 mod results;
 mod rows;
 mod runs;
+mod scratch_space;
 mod session;
-mod slow_ends;
+mod slow_hosts;
 mod sources;
 mod svg;
 mod tuning;
 mod verdicts;
 mod veth;
-mod workshop;
-mod world;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -42,17 +42,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
+use group_hosts::GroupHosts;
 use judge::RowResult;
-use measured::Stand;
+use memory_meter::MemoryMeter;
 use peers::Peers;
 use preparation::{Preparation, write};
-use proof::Digests;
-use results::{GroupResult, Results};
-use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table, Way};
+use proof::SourceDigests;
+use results::{GroupResult, TableResults};
+use rows::{BenchMethod, Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Table, TableRow};
+use scratch_space::ScratchSpace;
 use session::{Session, say};
-use sources::Source;
-use workshop::Workshop;
-use world::World;
+use sources::BenchSource;
 
 /// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
@@ -65,12 +65,12 @@ const CHECK_ROUNDS_LEAST: usize = 7;
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// `hakobu copy` between two ends on this machine (takes root; 15 minutes)
+enum BenchCommand {
+    /// `hakobu copy` between two hosts on this machine (takes root; 15 minutes)
     Copy(TableArgs),
     /// hakobu and block devices: copies, changes, zeros, interruptions (takes root, 16 GiB of memory; 15 minutes)
     Disks(TableArgs),
@@ -87,10 +87,11 @@ enum What {
     /// One thing made slow at a time: is what hakobu says limits it right? (takes root; 20 minutes)
     Verdicts(verdicts::VerdictsArgs),
     Probe(probe::ProbeBenchArgs),
-    /// Predictions of `hakobu doctor` for badly configured ends, and the measured results (takes root, iperf3; 15 minutes)
+    /// Predictions of `hakobu doctor` for badly configured hosts, and the measured results (takes root, iperf3; 15
+    /// minutes)
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
-    Measured(measured::MeasuredArgs),
+    Measured(memory_meter::MeasuredArgs),
 }
 
 /// The arguments that every table takes.
@@ -102,7 +103,7 @@ struct TableArgs {
     /// Only rows whose key or title contains this
     #[arg(long, value_name = "SUBSTRING")]
     rows: Option<String>,
-    /// How often each way is measured
+    /// How often each method is measured
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Sizes divided by 8 and 3 rounds: to try the bench, not to judge by
@@ -128,26 +129,26 @@ struct TableArgs {
 /// # Errors
 /// Returns an error if nothing can be measured or the user interrupts. A method's failure is part of the results.
 pub fn run(args: BenchArgs) -> Result<()> {
-    match args.what {
-        What::Copy(args) => table(&groups::copy::TABLE, &args),
-        What::Disks(args) => table(&groups::disks::TABLE, &args),
-        What::Trees(args) => table(&groups::trees::TABLE, &args),
-        What::Large(args) => large::run(&args),
-        What::Ways(args) => table(&groups::ways::TABLE, &args),
-        What::Rsync(args) => table(&groups::rsync::TABLE, &args),
-        What::Links(args) => links::run(&args),
-        What::Verdicts(args) => verdicts::run(&args),
-        What::Probe(args) => probe::run(&args),
-        What::Doctor(args) => doctor::run(&args),
-        What::Measured(args) => measured::run(&args),
+    match args.command {
+        BenchCommand::Copy(args) => table(&groups::copy::TABLE, &args),
+        BenchCommand::Disks(args) => table(&groups::disks::TABLE, &args),
+        BenchCommand::Trees(args) => table(&groups::trees::TABLE, &args),
+        BenchCommand::Large(args) => large::run(&args),
+        BenchCommand::Ways(args) => table(&groups::ways::TABLE, &args),
+        BenchCommand::Rsync(args) => table(&groups::rsync::TABLE, &args),
+        BenchCommand::Links(args) => links::run(&args),
+        BenchCommand::Verdicts(args) => verdicts::run(&args),
+        BenchCommand::Probe(args) => probe::run(&args),
+        BenchCommand::Doctor(args) => doctor::run(&args),
+        BenchCommand::Measured(args) => memory_meter::run(&args),
     }
 }
 
 /// A group, and the methods and rows of it that were selected.
-struct Chosen {
+struct GroupSelection {
     group: &'static Group,
-    ways: Vec<&'static Way>,
-    rows: Vec<(&'static Row, Vec<Goal>)>,
+    methods: Vec<&'static BenchMethod>,
+    rows: Vec<(&'static TableRow, Vec<Goal>)>,
 }
 
 fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
@@ -156,23 +157,26 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     let mut chosen = choose(table, args.rows.as_deref(), args.extra);
     ensure!(!chosen.is_empty(), "no row has that in its key or title");
     let prepared = Preparation::new(args.program.as_deref())?;
-    let shop = &prepared.shop;
+    let scratch = &prepared.scratch;
     if let Some(earlier) = &args.before {
-        chosen = before::beside(&chosen, &shop.take(earlier, "hakobu-before")?);
+        chosen = earlier_build::beside(&chosen, &scratch.take(earlier, "hakobu-before")?);
     }
-    let tools =
-        chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.tool).filter(|tool| *tool != OURS);
-    let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), shop.installed());
-    let stand = Stand::new(shop, &prepared.program)?;
-    let groups = measure_all(shop, &stand, &peers, &chosen, args.quick, rounds)?;
+    let tools = chosen
+        .iter()
+        .flat_map(|chosen| &chosen.methods)
+        .map(|method| method.tool)
+        .filter(|tool| *tool != OURS);
+    let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), scratch.installed());
+    let meter = MemoryMeter::new(scratch, &prepared.program)?;
+    let groups = measure_all(scratch, &meter, &peers, &chosen, args.quick, rounds)?;
     let mut rows: Vec<RowResult> = Vec::new();
     for (chosen, measured) in chosen.iter().zip(&groups) {
         let judged =
-            chosen.rows.iter().map(|(row, goals)| judge::row(chosen.group, row, goals, &measured.ways));
+            chosen.rows.iter().map(|(row, goals)| judge::row(chosen.group, row, goals, &measured.methods));
         rows.extend(judged);
     }
     rows.push(judge::memory(MEMORY_KEY, MEMORY_TITLE, &groups));
-    let results = Results {
+    let results = TableResults {
         schema: "hakobu.bench/1",
         bench: table.key,
         table,
@@ -196,18 +200,18 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
 }
 
 /// Returns the selected rows and the methods that they need.
-fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
-    let wanted = |row: &Row| {
+fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<GroupSelection> {
+    let wanted = |row: &TableRow| {
         let text = format!("{} {}", row.key, row.title).to_lowercase();
         substring.is_none_or(|substring| text.contains(&substring.to_lowercase()))
     };
     let mut chosen = Vec::new();
     for group in table.groups.iter().filter(|group| extra || !group.extra) {
         let available = |goal: &Goal| match goal.peer {
-            Some(peer) => group.way(peer).is_some_and(|way| extra || !way.extra),
+            Some(peer) => group.method(peer).is_some_and(|method| extra || !method.extra),
             None => true,
         };
-        let mut rows: Vec<(&'static Row, Vec<Goal>)> = Vec::new();
+        let mut rows: Vec<(&'static TableRow, Vec<Goal>)> = Vec::new();
         for row in group.rows.iter().filter(|row| wanted(row)) {
             let goals: Vec<Goal> = row.goals.iter().copied().filter(available).collect();
             if !goals.is_empty() {
@@ -216,44 +220,45 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
         }
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for (row, goals) in &rows {
-            names.insert(row.way);
+            names.insert(row.method);
             names.extend(goals.iter().filter_map(|goal| goal.peer));
         }
-        let ways: Vec<&'static Way> = group.ways.iter().filter(|way| names.contains(way.name)).collect();
-        if !ways.is_empty() {
-            chosen.push(Chosen { group, ways, rows });
+        let methods: Vec<&'static BenchMethod> =
+            group.methods.iter().filter(|method| names.contains(method.name)).collect();
+        if !methods.is_empty() {
+            chosen.push(GroupSelection { group, methods, rows });
         }
     }
     chosen
 }
 
-/// Measures group after group, and sets up a new place when it differs from the last group's.
+/// Measures group after group, and sets up new hosts when their topology differs from that of the last group.
 fn measure_all(
-    shop: &Workshop,
-    stand: &Stand<'_>,
+    scratch: &ScratchSpace,
+    meter: &MemoryMeter<'_>,
     peers: &Peers,
-    chosen: &[Chosen],
+    chosen: &[GroupSelection],
     quick: bool,
     rounds: usize,
 ) -> Result<Vec<GroupResult>> {
-    let mut world: Option<World> = None;
-    let digests = Digests::default();
+    let mut hosts: Option<GroupHosts> = None;
+    let digests = SourceDigests::default();
     let mut measured = Vec::new();
-    for (index, Chosen { group, ways, .. }) in chosen.iter().enumerate() {
-        if world.as_ref().is_none_or(|world| world.place() != group.place) {
+    for (index, GroupSelection { group, methods, .. }) in chosen.iter().enumerate() {
+        if hosts.as_ref().is_none_or(|hosts| hosts.topology() != group.topology) {
             // Drop the old one first: both write the same tools.
-            drop(world.take());
-            let up = World::up(group.place, shop);
-            world = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);
+            drop(hosts.take());
+            let up = GroupHosts::up(group.topology, scratch);
+            hosts = Some(up.with_context(|| format!("bringing up: {}", group.topology.title()))?);
         }
-        let Some(world) = &world else { bail!("no place") };
+        let Some(hosts) = &hosts else { bail!("no hosts") };
         let divisor = if quick { QUICK_DIVISOR } else { 1 };
         let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
-        let session = Session { shop, stand, peers, rounds, divisor, digests: &digests };
-        measured.push(session.measure(world, group, ways)?);
+        let session = Session { scratch, meter, peers, rounds, divisor, digests: &digests };
+        measured.push(session.measure(hosts, group, methods)?);
         let next = chosen.get(index + 1).map(|next| next.group.sources()).unwrap_or_default();
         let over = group.sources().into_iter().filter(|source| !next.contains(source));
-        over.map(|source| source.smaller(divisor)).for_each(|source: Source| shop.forget(source));
+        over.map(|source| source.smaller(divisor)).for_each(|source: BenchSource| scratch.forget(source));
     }
     Ok(measured)
 }
@@ -303,10 +308,10 @@ mod tests {
     }
 
     #[test]
-    fn a_row_brings_its_ways_and_no_others() {
+    fn a_row_selects_its_methods_and_no_others() {
         let names = |substring, extra| {
             let chosen = choose(&copy::TABLE, Some(substring), extra);
-            chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.name).collect::<Vec<_>>()
+            chosen.iter().flat_map(|chosen| &chosen.methods).map(|method| method.name).collect::<Vec<_>>()
         };
         assert_eq!(names("pull", false), ["hakobu", "hakobu pull"]);
         assert_eq!(names("tree-local", false), ["hakobu", "tar | tar", "cp -a", "rsync -a"]);

@@ -6,17 +6,17 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use super::world::INSTALLED_BIN;
+use super::group_hosts::INSTALLED_BIN;
 
 /// A tool: its name, its origin and the command that prints its version.
 struct Tool {
     name: &'static str,
-    from: From,
+    from: ToolOrigin,
     version: &'static [&'static str],
 }
 
 /// The origin of a tool.
-enum From {
+enum ToolOrigin {
     /// The Debian package of this name.
     Debian(&'static str),
     /// A shell command that installs it below `$INTO`, and its programs in `$INTO/bin`.
@@ -26,24 +26,24 @@ enum From {
 }
 
 const TOOLS: &[Tool] = &[
-    Tool { name: "ssh", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
-    Tool { name: "scp", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
-    Tool { name: "sftp", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
-    Tool { name: "iperf3", from: From::Debian("iperf3"), version: &["iperf3", "--version"] },
-    Tool { name: "mbuffer", from: From::Debian("mbuffer"), version: &["mbuffer", "--version"] },
-    Tool { name: "nc", from: From::Debian("netcat-openbsd"), version: &["nc", "-h"] },
-    Tool { name: "rsync", from: From::Debian("rsync"), version: &["rsync", "--version"] },
-    Tool { name: "tar", from: From::Debian("tar"), version: &["tar", "--version"] },
-    Tool { name: "cp", from: From::Debian("coreutils"), version: &["cp", "--version"] },
-    Tool { name: "dd", from: From::Debian("coreutils"), version: &["dd", "--version"] },
-    Tool { name: "fio", from: From::Debian("fio"), version: &["fio", "--version"] },
-    Tool { name: "fpsync", from: From::Debian("fpart"), version: &["fpart", "-V"] },
-    Tool { name: "rclone", from: From::Debian("rclone"), version: &["rclone", "version"] },
-    Tool { name: "bdsync", from: From::Debian("bdsync"), version: &["bdsync", "--version"] },
-    Tool { name: "blocksync", from: From::Nowhere(BLOCKSYNC), version: &["blocksync", "--version"] },
-    Tool { name: "diskrsync", from: From::Elsewhere(DISKRSYNC), version: &["diskrsync", "--version"] },
-    Tool { name: "rcp", from: From::Nowhere(NO_PACKAGE), version: &["rcp", "--version"] },
-    Tool { name: "qcp", from: From::Nowhere(NO_PACKAGE), version: &["qcp", "--version"] },
+    Tool { name: "ssh", from: ToolOrigin::Debian("openssh-client"), version: &["ssh", "-V"] },
+    Tool { name: "scp", from: ToolOrigin::Debian("openssh-client"), version: &["ssh", "-V"] },
+    Tool { name: "sftp", from: ToolOrigin::Debian("openssh-client"), version: &["ssh", "-V"] },
+    Tool { name: "iperf3", from: ToolOrigin::Debian("iperf3"), version: &["iperf3", "--version"] },
+    Tool { name: "mbuffer", from: ToolOrigin::Debian("mbuffer"), version: &["mbuffer", "--version"] },
+    Tool { name: "nc", from: ToolOrigin::Debian("netcat-openbsd"), version: &["nc", "-h"] },
+    Tool { name: "rsync", from: ToolOrigin::Debian("rsync"), version: &["rsync", "--version"] },
+    Tool { name: "tar", from: ToolOrigin::Debian("tar"), version: &["tar", "--version"] },
+    Tool { name: "cp", from: ToolOrigin::Debian("coreutils"), version: &["cp", "--version"] },
+    Tool { name: "dd", from: ToolOrigin::Debian("coreutils"), version: &["dd", "--version"] },
+    Tool { name: "fio", from: ToolOrigin::Debian("fio"), version: &["fio", "--version"] },
+    Tool { name: "fpsync", from: ToolOrigin::Debian("fpart"), version: &["fpart", "-V"] },
+    Tool { name: "rclone", from: ToolOrigin::Debian("rclone"), version: &["rclone", "version"] },
+    Tool { name: "bdsync", from: ToolOrigin::Debian("bdsync"), version: &["bdsync", "--version"] },
+    Tool { name: "blocksync", from: ToolOrigin::Nowhere(BLOCKSYNC), version: &["blocksync", "--version"] },
+    Tool { name: "diskrsync", from: ToolOrigin::Elsewhere(DISKRSYNC), version: &["diskrsync", "--version"] },
+    Tool { name: "rcp", from: ToolOrigin::Nowhere(NO_PACKAGE), version: &["rcp", "--version"] },
+    Tool { name: "qcp", from: ToolOrigin::Nowhere(NO_PACKAGE), version: &["qcp", "--version"] },
 ];
 
 const NO_PACKAGE: &str = "no package of Debian's";
@@ -104,9 +104,9 @@ fn ensure(tool: &Tool, into: &Path) -> Presence {
         return Presence::Version(version);
     }
     let (what, installed) = match tool.from {
-        From::Debian(package) => (package, install(package)),
-        From::Elsewhere(line) => (tool.name, get(line, into)),
-        From::Nowhere(why) => return Presence::Absent(format!("not installed, and {why}")),
+        ToolOrigin::Debian(package) => (package, install(package)),
+        ToolOrigin::Elsewhere(line) => (tool.name, get(line, into)),
+        ToolOrigin::Nowhere(why) => return Presence::Absent(format!("not installed, and {why}")),
     };
     if let Err(why) = installed {
         return Presence::Absent(format!("not installed, and {what} cannot be: {why}"));
@@ -170,8 +170,12 @@ mod tests {
 
     #[test]
     fn every_tool_of_the_table_is_known() {
-        for way in TABLES.iter().flat_map(|table| table.groups).flat_map(|group| group.ways) {
-            assert!(way.tool == OURS || TOOLS.iter().any(|tool| tool.name == way.tool), "{}", way.tool);
+        for method in TABLES.iter().flat_map(|table| table.groups).flat_map(|group| group.methods) {
+            assert!(
+                method.tool == OURS || TOOLS.iter().any(|tool| tool.name == method.tool),
+                "{}",
+                method.tool
+            );
         }
     }
 
@@ -188,8 +192,11 @@ mod tests {
     #[test]
     fn a_tool_from_elsewhere_is_found_where_it_was_put() {
         let into = std::env::temp_dir().join(format!("hakobu-peers-test-{}", std::process::id()));
-        let tool =
-            |line| Tool { name: "t", from: From::Elsewhere(line), version: &["hakobu-peers-test-tool"] };
+        let tool = |line| Tool {
+            name: "t",
+            from: ToolOrigin::Elsewhere(line),
+            version: &["hakobu-peers-test-tool"],
+        };
         let fails = ensure(&tool("echo first >&2; echo why it failed >&2; exit 1"), &into);
         assert!(matches!(fails, Presence::Absent(why) if why.ends_with("cannot be: why it failed")));
         let nothing = ensure(&tool("true"), &into);

@@ -9,11 +9,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
+use super::group_hosts::REMOTE_BIN;
 use super::machine::Machine;
 use super::peers::version;
+use super::scratch_space::ScratchSpace;
 use super::session::say;
-use super::workshop::Workshop;
-use super::world::FAR_BIN;
 
 /// The load average above which figures say little.
 const BUSY_LOAD: f64 = 0.5;
@@ -23,8 +23,8 @@ const BUSY_LOAD: f64 = 0.5;
 pub struct Preparation {
     pub workspace: PathBuf,
     pub target_dir: PathBuf,
-    pub shop: Workshop,
-    /// A copy of the program, so that the next build does not change it. It is at the far end as well.
+    pub scratch: ScratchSpace,
+    /// A copy of the program, so that the next build does not change it. It is on the remote host as well.
     pub program: PathBuf,
     /// The version of the program.
     pub hakobu: String,
@@ -46,16 +46,16 @@ impl Preparation {
             Some(path) => path.to_owned(),
             None => build(&workspace, &target_dir)?,
         };
-        let shop = Workshop::open(&target_dir)?;
-        let program = shop.take(&built, "hakobu-measured")?;
-        shop.link(FAR_BIN, "hakobu", &program)?;
+        let scratch = ScratchSpace::open(&target_dir)?;
+        let program = scratch.take(&built, "hakobu-measured")?;
+        scratch.link(REMOTE_BIN, "hakobu", &program)?;
         let hakobu = version(&[&program.to_string_lossy(), "--version"], Path::new("")).unwrap_or_default();
         let machine = Machine::look(&workspace);
         if machine.load_at_start > BUSY_LOAD {
             let load = machine.load_at_start;
             say(&format!("the machine is busy (load {load}): do not judge by these figures"));
         }
-        Ok(Self { workspace, target_dir, shop, program, hakobu, machine, began })
+        Ok(Self { workspace, target_dir, scratch, program, hakobu, machine, began })
     }
 
     /// Returns the directory for the results: the given one, or that of the documents if they are worth keeping.

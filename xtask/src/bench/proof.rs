@@ -12,10 +12,10 @@ use hakobu_testkit::file_difference::first_difference;
 use hakobu_testkit::tree_difference::{EntryDifference, compare};
 use serde_json::Value;
 
-use super::ground::Paths;
-use super::rows::{Course, Way};
-use super::runs::Counted;
-use super::sources::{GIB, Source};
+use super::group_data::RunPaths;
+use super::rows::{BenchMethod, RunMode};
+use super::runs::RunCounters;
+use super::sources::{BenchSource, GIB};
 
 /// The share of the bytes that must have been sent. iperf3 exits when the kernel still has a little to send.
 const TRAVELLED_SHARE: f64 = 0.98;
@@ -27,21 +27,21 @@ const HOLES_WITHOUT_DIGEST_BYTES: u64 = GIB;
 ///
 /// # Errors
 /// Returns an error with the first differences if the target is not as it must be.
-pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
+pub fn arrived(method: &BenchMethod, paths: RunPaths<'_>) -> Result<()> {
     let (source, target) = (paths.source.content(), paths.target.content());
     match paths.kind {
-        Source::File { .. } | Source::Tree { .. } | Source::Mixed { .. } => {
-            entries_arrived(way, source, target)
+        BenchSource::File { .. } | BenchSource::Tree { .. } | BenchSource::Mixed { .. } => {
+            entries_arrived(method, source, target)
         }
-        Source::Dressed { .. } => {
-            entries_arrived(way, source, target)?;
+        BenchSource::Dressed { .. } => {
+            entries_arrived(method, source, target)?;
             dress_arrived(source, target)
         }
-        Source::Disk { .. } | Source::Image { .. } => match first_difference(source, target)? {
+        BenchSource::Disk { .. } | BenchSource::Image { .. } => match first_difference(source, target)? {
             Some(offset) => bail!("what arrived differs from byte {offset} on"),
             None => Ok(()),
         },
-        Source::Made { bytes } => {
+        BenchSource::Made { bytes } => {
             let found = target.metadata().context("looking at what was made")?;
             // Blocks are 512 bytes, whatever the file system's block size.
             let (size, allocated) = (found.len(), found.blocks() * 512);
@@ -77,12 +77,12 @@ pub fn gone(target: &Path) -> Result<()> {
     Ok(())
 }
 
-fn entries_arrived(way: &Way, source: &Path, target: &Path) -> Result<()> {
+fn entries_arrived(method: &BenchMethod, source: &Path, target: &Path) -> Result<()> {
     let mut differences = compare(source, target)?;
     differences.retain(|difference| match &difference.what {
-        what if !way.is_ours() => is_content(what),
+        what if !method.is_ours() => is_content(what),
         EntryDifference::ModificationTime(source, target) => {
-            !(way.is_over_sftp() && whole(*source) == *target)
+            !(method.is_over_sftp() && whole(*source) == *target)
         }
         _ => true,
     });
@@ -114,7 +114,7 @@ fn is_content(what: &EntryDifference) -> bool {
 ///
 /// # Errors
 /// Returns an error if too few bytes did.
-pub fn travelled(counted: &Counted, bytes: u64) -> Result<()> {
+pub fn travelled(counted: &RunCounters, bytes: u64) -> Result<()> {
     let needed = (bytes as f64 * TRAVELLED_SHARE) as u64;
     let seen = counted.travelled_bytes;
     ensure!(seen >= needed, "only {seen} of {bytes} bytes crossed the network");
@@ -139,9 +139,9 @@ pub fn damage(target: &Path) -> Result<()> {
 
 /// The digests of the sources, each computed once. A source does not change while it exists.
 #[derive(Debug, Default)]
-pub struct Digests(RefCell<BTreeMap<PathBuf, String>>);
+pub struct SourceDigests(RefCell<BTreeMap<PathBuf, String>>);
 
-impl Digests {
+impl SourceDigests {
     fn of(&self, path: &Path) -> Result<String> {
         if let Some(known) = self.0.borrow().get(path) {
             return Ok(known.clone());
@@ -160,21 +160,26 @@ impl Digests {
 ///
 /// # Errors
 /// Returns an error if the report does not say so.
-pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Digests>) -> Result<()> {
+pub fn reported(
+    report: &Path,
+    method: &BenchMethod,
+    paths: RunPaths<'_>,
+    digests: Option<&SourceDigests>,
+) -> Result<()> {
     let text = fs::read_to_string(report).context("reading hakobu's report")?;
     let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
     ensure!(report["outcome"] == "done", "the report says outcome {}", report["outcome"]);
-    if way.course == Course::Killed {
+    if method.mode == RunMode::Killed {
         ensure!(report["resumed"] == true, "the report says resumed {}", report["resumed"]);
     }
     let verified = &report["verified"];
-    if way.near.contains("--verify medium") {
+    if method.local.contains("--verify medium") {
         ensure!(verified == "medium", "the report says that {verified} was verified");
     }
-    // Nothing computes digests at the far end over SFTP.
-    let Some(digests) = digests.filter(|_| !way.is_over_sftp()) else { return Ok(()) };
+    // Nothing computes digests on the remote host over SFTP.
+    let Some(digests) = digests.filter(|_| !method.is_over_sftp()) else { return Ok(()) };
     ensure!(verified != "none", "the report says that nothing was verified");
-    let asked_for = way.near.contains("--verify wire");
+    let asked_for = method.local.contains("--verify wire");
     let single = !paths.kind.is_tree() && (paths.kind.hole_bytes() < HOLES_WITHOUT_DIGEST_BYTES || asked_for);
     if single {
         let digest = digests.of(paths.source.content())?;
@@ -186,13 +191,13 @@ pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Dig
 
 #[cfg(test)]
 mod tests {
-    use super::super::ground::Side;
+    use super::super::group_data::DataEndpoint;
     use super::super::groups::TABLES;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn way(name: &str) -> &'static Way {
-        TABLES.iter().flat_map(|table| table.groups).find_map(|group| group.way(name)).unwrap()
+    fn method(name: &str) -> &'static BenchMethod {
+        TABLES.iter().flat_map(|table| table.groups).find_map(|group| group.method(name)).unwrap()
     }
 
     fn place(name: &str) -> PathBuf {
@@ -202,23 +207,23 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_arrive_is_noticed() {
+    fn content_that_did_not_arrive_is_noticed() {
         let dir = place("tree");
         let (source, target) = (dir.join("source"), dir.join("target"));
         for tree in [&source, &target] {
             fs::create_dir_all(tree.join("d")).unwrap();
             fs::write(tree.join("d/f"), "same").unwrap();
         }
-        let (from, to) = (Side::plain(source.clone()), Side::plain(target.clone()));
-        let kind = Source::Tree { files: 1, directories: 1, file_bytes: 4 };
-        let paths = Paths { kind, source: &from, target: &to };
+        let (from, to) = (DataEndpoint::plain(source.clone()), DataEndpoint::plain(target.clone()));
+        let kind = BenchSource::Tree { files: 1, directories: 1, file_bytes: 4 };
+        let paths = RunPaths { kind, source: &from, target: &to };
         fs::set_permissions(source.join("d"), PermissionsExt::from_mode(0o755)).unwrap();
         // A mode that was not kept is an error only for hakobu.
         fs::set_permissions(target.join("d"), PermissionsExt::from_mode(0o700)).unwrap();
-        arrived(way("rsync -a"), paths).unwrap();
-        assert!(arrived(way("hakobu"), paths).is_err());
+        arrived(method("rsync -a"), paths).unwrap();
+        assert!(arrived(method("hakobu"), paths).is_err());
         damage(&target).unwrap();
-        assert!(arrived(way("rsync -a"), paths).unwrap_err().to_string().contains("1 places"));
+        assert!(arrived(method("rsync -a"), paths).unwrap_err().to_string().contains("1 places"));
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -227,20 +232,20 @@ mod tests {
         let dir = place("disk");
         let sides = ["source", "target"].map(|name| {
             fs::write(dir.join(name), [1; 9000]).unwrap();
-            Side::plain(dir.join(name))
+            DataEndpoint::plain(dir.join(name))
         });
-        let paths = |kind| Paths { kind, source: &sides[0], target: &sides[1] };
-        let image = paths(Source::Image { bytes: 9000, data_bytes: 9000 });
-        arrived(way("hakobu"), image).unwrap();
-        arrived(way("hakobu"), paths(Source::Made { bytes: 9000 })).unwrap();
-        assert!(arrived(way("hakobu"), paths(Source::Made { bytes: 9001 })).is_err());
+        let paths = |kind| RunPaths { kind, source: &sides[0], target: &sides[1] };
+        let image = paths(BenchSource::Image { bytes: 9000, data_bytes: 9000 });
+        arrived(method("hakobu"), image).unwrap();
+        arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9000 })).unwrap();
+        assert!(arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9001 })).is_err());
         damage(sides[1].content()).unwrap();
-        let error = arrived(way("rsync -a"), image).unwrap_err().to_string();
+        let error = arrived(method("rsync -a"), image).unwrap_err().to_string();
         assert!(error.contains("byte 9000"), "{error}");
         let made = File::create(sides[1].content()).unwrap();
         made.set_len(1 << 20).unwrap();
         assert!(
-            arrived(way("hakobu"), paths(Source::Made { bytes: 1 << 20 })).is_err(),
+            arrived(method("hakobu"), paths(BenchSource::Made { bytes: 1 << 20 })).is_err(),
             "a hole is not made"
         );
         fs::remove_dir_all(&dir).unwrap();
@@ -249,12 +254,12 @@ mod tests {
     #[test]
     fn a_report_must_fit_the_source() {
         let dir = place("report");
-        let (source, report) = (Side::plain(dir.join("source")), dir.join("report"));
+        let (source, report) = (DataEndpoint::plain(dir.join("source")), dir.join("report"));
         fs::write(source.content(), "x").unwrap();
-        let paths = Paths { kind: Source::ONE_BYTE_FILE, source: &source, target: &source };
-        let check = |way: &Way, text: String| {
+        let paths = RunPaths { kind: BenchSource::ONE_BYTE_FILE, source: &source, target: &source };
+        let check = |method: &BenchMethod, text: String| {
             fs::write(&report, text).unwrap();
-            reported(&report, way, paths, Some(&Digests::default()))
+            reported(&report, method, paths, Some(&SourceDigests::default()))
         };
         let right = blake3::hash(b"x").to_hex().to_string();
         let with = |digest: &str, verified: &str| {
@@ -262,12 +267,12 @@ mod tests {
                 r#"{{"outcome":"done","verified":"{verified}","digest_blake3":"{digest}","resumed":false}}"#
             )
         };
-        let plain = Way::ours("plain", "hakobu copy a b");
+        let plain = BenchMethod::ours("plain", "hakobu copy a b");
         check(&plain, with(&right, "wire")).unwrap();
         assert!(check(&plain, with(&right, "none")).is_err());
         assert!(check(&plain, with(&right.replace('0', "1"), "wire")).is_err());
         assert!(check(&plain, r#"{"outcome":"partial"}"#.to_owned()).is_err());
-        let medium = Way::ours("medium", "hakobu copy --verify medium a b");
+        let medium = BenchMethod::ours("medium", "hakobu copy --verify medium a b");
         check(&medium, with(&right, "medium")).unwrap();
         assert!(check(&medium, with(&right, "wire")).is_err());
         assert!(check(&plain.killed(), with(&right, "wire")).is_err());
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn bytes_that_stay_at_home_are_noticed() {
-        let counted = |travelled_bytes| Counted {
+        let counted = |travelled_bytes| RunCounters {
             travelled_bytes,
             source_read_bytes: None,
             target_read_bytes: None,

@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use super::judge::RowResult;
 use super::machine::Machine;
-use super::measured::Peaks;
+use super::memory_meter::Peaks;
 use super::peers::Peers;
-use super::rows::{Table, Way};
-use super::runs::Counted;
-use super::sources::Source;
-use super::tuning::Tried;
+use super::rows::{BenchMethod, Table};
+use super::runs::RunCounters;
+use super::sources::BenchSource;
+use super::tuning::DdTrial;
 use crate::table::Unit;
 
 /// The minimum net time in seconds. Noise may leave zero or less of a run that is little more than its start.
@@ -20,7 +20,7 @@ const ONE_LOST_ROUND_IN: usize = 4;
 
 /// All results of one bench.
 #[derive(Debug, Serialize)]
-pub struct Results {
+pub struct TableResults {
     /// Always `hakobu.bench/1`.
     pub schema: &'static str,
     /// The name of the bench.
@@ -42,19 +42,21 @@ pub struct GroupResult {
     pub name: &'static str,
     /// True if the group is only for information and not checked.
     pub extra: bool,
-    pub place: &'static str,
+    #[serde(rename = "place")]
+    pub topology: &'static str,
     pub source: String,
     /// The load average of the last minute when the group began.
     pub load_before: f64,
     /// The longest delay of a packet by the emulated link beyond its due time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_late_most_ms: Option<f64>,
-    pub ways: Vec<WayResult>,
+    #[serde(rename = "ways")]
+    pub methods: Vec<MethodResult>,
 }
 
 /// The results of one method. The methods of a group take turns in each round.
 #[derive(Debug, Clone, Serialize)]
-pub struct WayResult {
+pub struct MethodResult {
     pub name: &'static str,
     pub command: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,10 +65,10 @@ pub struct WayResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     #[serde(skip)]
-    pub kind: Source,
+    pub kind: BenchSource,
     /// The settings that were tried first, if the best had to be found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tried: Vec<Tried>,
+    pub tried: Vec<DdTrial>,
     /// The times of the same command on next to nothing.
     pub baseline_seconds: Vec<f64>,
     /// The wall-clock time of each round.
@@ -74,11 +76,11 @@ pub struct WayResult {
     /// The wall-clock times less the median of the baseline.
     pub net_seconds: Vec<f64>,
     /// The kernel's counters of each round.
-    pub counted: Vec<Counted>,
+    pub counted: Vec<RunCounters>,
     pub unit: Unit,
     /// The amount moved per net second, in `unit`.
     pub figures: Vec<f64>,
-    /// For hakobu, the peak memory at each end.
+    /// For hakobu, the peak memory on each host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peaks: Option<Peaks>,
     /// The reason why there are no results: the tool is missing.
@@ -89,14 +91,14 @@ pub struct WayResult {
     pub failed: Option<String>,
 }
 
-impl WayResult {
+impl MethodResult {
     /// Returns an empty result of a method that copies `kind`: its source, or a smaller one of that kind.
-    pub fn new(way: &Way, kind: Source) -> Self {
+    pub fn new(method: &BenchMethod, kind: BenchSource) -> Self {
         Self {
-            name: way.name,
-            command: way.near.to_owned(),
-            far_command: way.far.map(str::to_owned),
-            source: way.source.map(|_| kind.describe()),
+            name: method.name,
+            command: method.local.to_owned(),
+            far_command: method.remote.map(str::to_owned),
+            source: method.source.map(|_| kind.describe()),
             kind,
             tried: Vec::new(),
             baseline_seconds: Vec::new(),
@@ -148,11 +150,11 @@ mod tests {
     fn less_than_nothing_is_not_a_speed() {
         let group = &GROUPS[0];
         let complete = |wall_seconds: &[f64]| {
-            let mut way = WayResult::new(&group.ways[0], group.source);
-            way.baseline_seconds = vec![1.0];
-            way.wall_seconds = wall_seconds.to_vec();
-            way.complete();
-            way
+            let mut method = MethodResult::new(&group.methods[0], group.source);
+            method.baseline_seconds = vec![1.0];
+            method.wall_seconds = wall_seconds.to_vec();
+            method.complete();
+            method
         };
         let once = complete(&[2.0, 0.9, 2.0, 2.0]);
         assert!(once.usable());

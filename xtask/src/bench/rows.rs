@@ -2,11 +2,11 @@
 //!
 //! Command lines run in `bash -o pipefail` with the paths in their environment, so that the published line is the one
 //! that ran. The variables are `$SOURCE`, `$TARGET`, `$ID` (the ID of the target's disk), `$BYTES` (the size of the
-//! source), `$HOST` (the far end's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there) and
-//! `$URL` (the target at the far end's rsync daemon). Ciphers are named as in ssh.
+//! source), `$HOST` (the remote host's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there)
+//! and `$URL` (the target on the remote host's rsync daemon). Ciphers are named as in ssh.
 
-use super::judged::Judged;
-use super::sources::{MIB, Source};
+use super::goal_quantity::GoalQuantity;
+use super::sources::{BenchSource, MIB};
 
 /// One bench: a subcommand, its rows and its page.
 #[derive(Debug)]
@@ -19,24 +19,24 @@ pub struct Table {
     pub groups: &'static [Group],
 }
 
-/// The locations of the two ends.
+/// The hosts of a group and the network between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Topology {
     /// An sshd on the loopback interface. Also used for local copies.
     Loopback,
     /// The emulated long link: RTT 100 ms, 1 Gbit/s, MTU 9000.
     LongLink,
-    /// An emulated link with an rsync daemon at its far end: RTT 20 ms, each TCP connection limited to 50 Mbit/s.
+    /// An emulated link with an rsync daemon on its remote host: RTT 20 ms, each TCP connection limited to 50 Mbit/s.
     CappedLink,
     /// Two network namespaces joined by veth with MTU 1500.
     Veth,
     /// [`Self::Veth`] with TCP congestion control cubic.
     VethCubic,
-    /// One machine with both ends on a file system on which each operation takes 1 ms.
+    /// One machine with source and target on a file system on which each operation takes 1 ms.
     SlowFs,
 }
 
-impl Place {
+impl Topology {
     pub fn title(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
@@ -90,7 +90,7 @@ impl Target {
 
 /// How a method is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum RunMode {
     /// From its start to its end.
     Whole,
     /// Killed once half of the source has been read, and then run again to its end.
@@ -99,13 +99,13 @@ pub enum Course {
 
 /// A method: one command that does the work of its group.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct BenchMethod {
     pub name: &'static str,
-    /// The command line at the near end.
-    pub near: &'static str,
-    /// The command that listens on `$PORT` at the far end from before the clock starts. The clock stops when both
+    /// The command line on the local host.
+    pub local: &'static str,
+    /// The command that listens on `$PORT` on the remote host from before the clock starts. The clock stops when both
     /// ended.
-    pub far: Option<&'static str>,
+    pub remote: Option<&'static str>,
     /// True if it leaves nothing at `$TARGET` although others of its group do. Such a method shows the ceiling.
     pub discards: bool,
     /// The program without which the method is skipped.
@@ -113,8 +113,8 @@ pub struct Way {
     /// True if it is measured only with `--extra`.
     pub extra: bool,
     /// The source, if it differs from the group's.
-    pub source: Option<Source>,
-    pub course: Course,
+    pub source: Option<BenchSource>,
+    pub mode: RunMode,
     /// True if its command lines have placeholders for the settings of `dd`, the best of which are looked for first.
     pub tuned: bool,
 }
@@ -122,35 +122,35 @@ pub struct Way {
 /// The tool name of hakobu's own methods.
 pub const OURS: &str = "hakobu";
 
-impl Way {
-    /// Returns a method with a command at the near end only.
-    pub const fn new(name: &'static str, tool: &'static str, near: &'static str) -> Self {
+impl BenchMethod {
+    /// Returns a method with a command on the local host only.
+    pub const fn new(name: &'static str, tool: &'static str, local: &'static str) -> Self {
         Self {
             name,
-            near,
-            far: None,
+            local,
+            remote: None,
             discards: false,
             tool,
             extra: false,
             source: None,
-            course: Course::Whole,
+            mode: RunMode::Whole,
             tuned: false,
         }
     }
 
     /// Returns a method of hakobu's own.
-    pub const fn ours(name: &'static str, near: &'static str) -> Self {
-        Self::new(name, OURS, near)
+    pub const fn ours(name: &'static str, local: &'static str) -> Self {
+        Self::new(name, OURS, local)
     }
 
     /// Returns true if it is hakobu over SFTP, which has times in whole seconds and no digests.
     pub fn is_over_sftp(&self) -> bool {
-        self.near.contains("--transport sftp")
+        self.local.contains("--transport sftp")
     }
 
-    /// Returns the method with `line` listening at the far end.
-    pub const fn far(mut self, line: &'static str) -> Self {
-        self.far = Some(line);
+    /// Returns the method with `line` listening on the remote host.
+    pub const fn remote(mut self, line: &'static str) -> Self {
+        self.remote = Some(line);
         self
     }
 
@@ -167,14 +167,14 @@ impl Way {
     }
 
     /// Returns the method with its own source.
-    pub const fn of(mut self, source: Source) -> Self {
+    pub const fn of(mut self, source: BenchSource) -> Self {
         self.source = Some(source);
         self
     }
 
     /// Returns the method, marked to be killed half way and run again.
     pub const fn killed(mut self) -> Self {
-        self.course = Course::Killed;
+        self.mode = RunMode::Killed;
         self
     }
 
@@ -192,7 +192,7 @@ impl Way {
 /// A requirement of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal {
-    pub judged: Judged,
+    pub judged: GoalQuantity,
     /// The name of the method that ours is compared with.
     pub peer: Option<&'static str>,
     /// The required value and the aim, or `None` if the value is for information only. Work that is done again after a
@@ -202,26 +202,26 @@ pub struct Goal {
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct TableRow {
     /// A short name for `--rows`.
     pub key: &'static str,
     pub title: &'static str,
     /// The name of the method that is judged.
-    pub way: &'static str,
+    pub method: &'static str,
     pub goals: &'static [Goal],
 }
 
-/// Methods that share place, target and rounds, and in most groups the source.
+/// Methods that share topology, target and rounds, and in most groups the source.
 #[derive(Debug, Clone, Copy)]
 pub struct Group {
     pub name: &'static str,
-    pub place: Place,
-    pub source: Source,
+    pub topology: Topology,
+    pub source: BenchSource,
     pub target: Target,
     /// True if the data crosses the network, which is then checked with the interface's counters.
     pub travels: bool,
-    pub ways: &'static [Way],
-    pub rows: &'static [Row],
+    pub methods: &'static [BenchMethod],
+    pub rows: &'static [TableRow],
     /// True if it is measured only with `--extra`, in fewer rounds, and never checked.
     pub extra: bool,
 }
@@ -230,23 +230,23 @@ impl Group {
     /// A group without methods and rows, to take from what most groups have.
     pub const USUAL: Self = Self {
         name: "",
-        place: Place::Loopback,
-        source: Source::ONE_BYTE_FILE,
+        topology: Topology::Loopback,
+        source: BenchSource::ONE_BYTE_FILE,
         target: Target::Fresh,
         travels: true,
-        ways: &[],
+        methods: &[],
         rows: &[],
         extra: false,
     };
 
-    pub fn way(&self, name: &str) -> Option<&'static Way> {
-        self.ways.iter().find(|way| way.name == name)
+    pub fn method(&self, name: &str) -> Option<&'static BenchMethod> {
+        self.methods.iter().find(|method| method.name == name)
     }
 
     /// Returns all sources of its methods, each once.
-    pub fn sources(&self) -> Vec<Source> {
+    pub fn sources(&self) -> Vec<BenchSource> {
         let mut sources = Vec::new();
-        for source in self.ways.iter().map(|way| way.source.unwrap_or(self.source)) {
+        for source in self.methods.iter().map(|method| method.source.unwrap_or(self.source)) {
             if !sources.contains(&source) {
                 sources.push(source);
             }

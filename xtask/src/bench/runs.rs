@@ -1,4 +1,5 @@
-//! One run of one method: the far end starts to listen, then the clock runs until both ends have ended.
+//! One run of one method: the remote host starts to listen, then the clock runs until the commands of both hosts have
+//! ended.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,46 +9,46 @@ use hakobu_endpoints::block::inspect::inspect_device;
 use hakobu_measure::process::{PairedRun, RunObserver, listens};
 use serde::Serialize;
 
-use super::ground::Paths;
-use super::workshop::Workshop;
-use super::world::World;
+use super::group_data::RunPaths;
+use super::group_hosts::GroupHosts;
+use super::scratch_space::ScratchSpace;
 
 /// The time after which a run counts as failed. The slowest method takes half a minute on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// The reason why there is no time.
 #[derive(Debug)]
-pub enum Failure {
+pub enum MethodFailure {
     /// The user interrupted.
     Interrupted,
     /// The method failed, with its own message.
     Failed(String),
 }
 
-impl<E: std::fmt::Display> From<E> for Failure {
+impl<E: std::fmt::Display> From<E> for MethodFailure {
     fn from(error: E) -> Self {
         Self::Failed(format!("{error:#}"))
     }
 }
 
-/// The command lines of both ends.
+/// The command lines of both hosts.
 #[derive(Debug, Clone)]
 pub struct Lines {
-    pub near: String,
-    pub far: Option<String>,
+    pub local: String,
+    pub remote: Option<String>,
 }
 
 /// The result of one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Timing {
+pub struct MethodTiming {
     pub seconds: f64,
     /// The kernel's counters over the run.
-    pub counted: Counted,
+    pub counted: RunCounters,
 }
 
 /// The kernel's counters over one run, including what other programs caused.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Counted {
+pub struct RunCounters {
     /// Bytes that crossed the network.
     pub travelled_bytes: u64,
     /// Bytes read from the source's disk.
@@ -58,21 +59,21 @@ pub struct Counted {
     pub target_read_bytes: Option<u64>,
     /// If the run was killed and repeated, the part before the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub killed: Option<Killed>,
+    pub killed: Option<KilledRun>,
 }
 
 /// A run up to its kill.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Killed {
+pub struct KilledRun {
     pub seconds: f64,
     pub source_read_bytes: u64,
 }
 
-impl Counted {
+impl RunCounters {
     /// Returns the current state of the counters.
-    pub fn now(world: &World, paths: Paths<'_>) -> Result<Self> {
+    pub fn now(hosts: &GroupHosts, paths: RunPaths<'_>) -> Result<Self> {
         Ok(Self {
-            travelled_bytes: world.travelled_bytes()?,
+            travelled_bytes: hosts.travelled_bytes()?,
             source_read_bytes: paths.source.read_bytes()?,
             target_read_bytes: paths.target.read_bytes()?,
             killed: None,
@@ -91,48 +92,53 @@ impl Counted {
     }
 }
 
-/// Runs a method once, from its start until both ends have ended.
-pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: Paths<'_>) -> Result<Timing, Failure> {
-    let port = world.free_port()?;
-    let listener = lines.far.as_ref().map(|line| complete(world.far(line), paths, port));
-    let mut near = complete(world.near(&lines.near), paths, port);
-    if let Some(url) = world.url(paths.target.path()) {
+/// Runs a method once, from its start until the commands of both hosts have ended.
+pub fn once(
+    scratch: &ScratchSpace,
+    hosts: &GroupHosts,
+    lines: &Lines,
+    paths: RunPaths<'_>,
+) -> Result<MethodTiming, MethodFailure> {
+    let port = hosts.free_port()?;
+    let listener = lines.remote.as_ref().map(|line| complete(hosts.remote_command(line), paths, port));
+    let mut near = complete(hosts.local_command(&lines.local), paths, port);
+    if let Some(url) = hosts.url(paths.target.path()) {
         near.env("URL", url);
     }
-    let before = Counted::now(world, paths)?;
-    let log = shop.tools().join("near.log");
+    let before = RunCounters::now(hosts, paths)?;
+    let log = scratch.tools().join("near.log");
     let run = PairedRun { near, listener, limit: LIMIT, log: &log };
-    let seconds = run.run(&mut RunWatch { shop, port, listener: None })?.wall.as_secs_f64();
-    Ok(Timing { seconds, counted: Counted::now(world, paths)?.since(before) })
+    let seconds = run.run(&mut RunWatch { scratch, port, listener: None })?.wall.as_secs_f64();
+    Ok(MethodTiming { seconds, counted: RunCounters::now(hosts, paths)?.since(before) })
 }
 
 /// Ends a run when the user interrupts.
 struct RunWatch<'a> {
-    shop: &'a Workshop,
+    scratch: &'a ScratchSpace,
     port: u16,
-    /// The process ID of the far end that listens.
+    /// The process ID of the listening command on the remote host.
     listener: Option<u32>,
 }
 
 impl RunObserver for RunWatch<'_> {
-    type Failure = Failure;
+    type Failure = MethodFailure;
 
     fn started(&mut self, pid: u32) {
         self.listener.get_or_insert(pid);
     }
 
-    fn listens(&mut self) -> Result<bool, Failure> {
+    fn listens(&mut self) -> Result<bool, MethodFailure> {
         Ok(self.listener.is_some_and(|pid| listens(pid, self.port)))
     }
 
-    fn look(&mut self) -> Result<(), Failure> {
-        if self.shop.interrupted() { Err(Failure::Interrupted) } else { Ok(()) }
+    fn look(&mut self) -> Result<(), MethodFailure> {
+        if self.scratch.interrupted() { Err(MethodFailure::Interrupted) } else { Ok(()) }
     }
 }
 
-/// Adds the paths, the port and the ID of the target's disk, which commands need for consent, to a command of an end.
+/// Adds the paths, the port and the ID of the target's disk, which commands need for consent, to a command of a host.
 /// The time for inspecting that disk is not measured.
-pub fn complete(mut command: Command, paths: Paths<'_>, port: u16) -> Command {
+pub fn complete(mut command: Command, paths: RunPaths<'_>, port: u16) -> Command {
     command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
     if let Ok(facts) = inspect_device(paths.target.path()) {
         command.env("ID", facts.identity.id);

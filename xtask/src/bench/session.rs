@@ -6,19 +6,19 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use hakobu_core::shell::quote;
 
-use super::ground::Ground;
-use super::killed::killed;
+use super::group_data::GroupData;
+use super::group_hosts::GroupHosts;
+use super::killed_run::killed;
 use super::machine::load;
-use super::measured::Stand;
+use super::memory_meter::MemoryMeter;
 use super::peers::Peers;
-use super::proof::{self, Digests};
-use super::results::{GroupResult, WayResult};
-use super::rows::{Course, Group, Target, Way};
-use super::runs::{Failure, Lines, Timing, once};
-use super::sources::Source;
+use super::proof::{self, SourceDigests};
+use super::results::{GroupResult, MethodResult};
+use super::rows::{BenchMethod, Group, RunMode, Target};
+use super::runs::{Lines, MethodFailure, MethodTiming, once};
+use super::scratch_space::ScratchSpace;
+use super::sources::BenchSource;
 use super::tuning::tune;
-use super::workshop::Workshop;
-use super::world::World;
 
 /// The number of baseline runs: the command on next to nothing.
 const BASELINE_RUNS: usize = 3;
@@ -30,13 +30,13 @@ const TUNING_DIVISOR: u64 = 8;
 /// The context that all groups share.
 #[derive(Debug)]
 pub struct Session<'a> {
-    pub shop: &'a Workshop,
-    pub stand: &'a Stand<'a>,
+    pub scratch: &'a ScratchSpace,
+    pub meter: &'a MemoryMeter<'a>,
     pub peers: &'a Peers,
     pub rounds: usize,
     /// The divisor of the groups' source sizes.
     pub divisor: u64,
-    pub digests: &'a Digests,
+    pub digests: &'a SourceDigests,
 }
 
 /// Prints one line of progress to standard error. Ignores errors, as nobody may be reading.
@@ -46,83 +46,99 @@ pub fn say(text: &str) {
 
 /// A method under measurement, with its results so far.
 struct Runner<'a> {
-    way: &'static Way,
-    source: Source,
+    method: &'static BenchMethod,
+    source: BenchSource,
     lines: Lines,
-    result: &'a mut WayResult,
+    result: &'a mut MethodResult,
 }
 
 /// One run to be done.
 #[derive(Clone, Copy)]
-struct Task<'a> {
-    way: &'static Way,
+struct MethodRun<'a> {
+    method: &'static BenchMethod,
     lines: &'a Lines,
-    course: Course,
-    source: Source,
+    mode: RunMode,
+    source: BenchSource,
     /// True if the result is compared with the source.
     check: bool,
 }
 
 impl Runner<'_> {
-    fn task(&self) -> Task<'_> {
-        Task { way: self.way, lines: &self.lines, course: self.way.course, source: self.source, check: false }
+    fn method_run(&self) -> MethodRun<'_> {
+        MethodRun {
+            method: self.method,
+            lines: &self.lines,
+            mode: self.method.mode,
+            source: self.source,
+            check: false,
+        }
     }
 }
 
 impl Session<'_> {
-    /// Measures `ways` of a group.
+    /// Measures `methods` of a group.
     ///
     /// # Errors
     /// Returns an error if the user interrupts, or a source or target cannot be set up. The failure of a single method
     /// is part of its result.
-    pub fn measure(&self, world: &World, group: &Group, ways: &[&'static Way]) -> Result<GroupResult> {
-        say(&format!("{} ({})", group.name, world.place().title()));
+    pub fn measure(
+        &self,
+        hosts: &GroupHosts,
+        group: &Group,
+        methods: &[&'static BenchMethod],
+    ) -> Result<GroupResult> {
+        say(&format!("{} ({})", group.name, hosts.topology().title()));
         let load_before = load();
-        let source_of = |way: &Way| way.source.unwrap_or(group.source).smaller(self.divisor);
-        let mut results: Vec<WayResult> =
-            ways.iter().map(|way| WayResult::new(way, source_of(way))).collect();
+        let source_of = |method: &BenchMethod| method.source.unwrap_or(group.source).smaller(self.divisor);
+        let mut results: Vec<MethodResult> =
+            methods.iter().map(|method| MethodResult::new(method, source_of(method))).collect();
         let mut runners: Vec<Runner<'_>> = Vec::new();
-        for (way, result) in ways.iter().zip(&mut results) {
-            result.absent = self.peers.absent(way.tool).map(str::to_owned);
-            let lines = Lines { near: way.near.to_owned(), far: way.far.map(str::to_owned) };
-            runners.push(Runner { way, source: source_of(way), lines, result });
+        for (method, result) in methods.iter().zip(&mut results) {
+            result.absent = self.peers.absent(method.tool).map(str::to_owned);
+            let lines = Lines { local: method.local.to_owned(), remote: method.remote.map(str::to_owned) };
+            runners.push(Runner { method, source: source_of(method), lines, result });
         }
-        self.tune_all(world, group, &mut runners)?;
-        self.prove_all(world, group, &mut runners)?;
-        self.rounds(world, group, &mut runners)?;
-        self.shop.clear_targets()?;
+        self.tune_all(hosts, group, &mut runners)?;
+        self.prove_all(hosts, group, &mut runners)?;
+        self.rounds(hosts, group, &mut runners)?;
+        self.scratch.clear_targets()?;
         for result in &mut results {
             result.complete();
         }
         Ok(GroupResult {
             name: group.name,
             extra: group.extra,
-            place: world.place().title(),
+            topology: hosts.topology().title(),
             source: group.source.smaller(self.divisor).describe(),
             load_before,
-            link_late_most_ms: world.link_late_most().map(|late| (late.as_secs_f64() * 1e4).round() / 10.0),
-            ways: results,
+            link_late_most_ms: hosts.link_late_most().map(|late| (late.as_secs_f64() * 1e4).round() / 10.0),
+            methods: results,
         })
     }
 
     /// Looks for the best settings of the methods that have any.
-    fn tune_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
-        let smaller = |source: Source| source.smaller(TUNING_DIVISOR);
-        for runner in runners.iter_mut().filter(|runner| runner.way.tuned && runner.result.usable()) {
-            say(&format!("  looking for the best settings of {}", runner.way.name));
-            self.shop.clear_targets()?;
+    fn tune_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
+        let smaller = |source: BenchSource| source.smaller(TUNING_DIVISOR);
+        for runner in runners.iter_mut().filter(|runner| runner.method.tuned && runner.result.usable()) {
+            say(&format!("  looking for the best settings of {}", runner.method.name));
+            self.scratch.clear_targets()?;
             let source = smaller(runner.source);
-            let ground = Ground::new(self.shop, group, &[source], "small")?;
-            let outcome = tune(runner.way, |lines| {
-                let course = Course::Whole;
-                self.run(world, group, Task { way: runner.way, lines, course, source, check: false }, &ground)
+            let data = GroupData::new(self.scratch, group, &[source], "small")?;
+            let outcome = tune(runner.method, |lines| {
+                let mode = RunMode::Whole;
+                self.run(
+                    hosts,
+                    group,
+                    MethodRun { method: runner.method, lines, mode, source, check: false },
+                    &data,
+                )
             });
-            drop(ground);
-            self.shop.forget(source);
+            drop(data);
+            self.scratch.forget(source);
             if let Some((lines, tried)) = self.note(runner, outcome)? {
                 runner.lines = lines;
-                runner.result.command.clone_from(&runner.lines.near);
-                runner.result.far_command.clone_from(&runner.lines.far);
+                runner.result.command.clone_from(&runner.lines.local);
+                runner.result.far_command.clone_from(&runner.lines.remote);
                 runner.result.tried = tried;
             }
         }
@@ -131,26 +147,26 @@ impl Session<'_> {
 
     /// Runs each of our methods once without timing, to check its memory, report and result. If the target equals the
     /// source, runs every method after damaging the target.
-    fn prove_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
-        self.shop.clear_targets()?;
-        let mut ground = self.ground(group, runners, "copy")?;
+    fn prove_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
+        self.scratch.clear_targets()?;
+        let mut data = self.group_data(group, runners, "copy")?;
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
-            if !runner.way.is_ours() && group.target != Target::Equal {
+            if !runner.method.is_ours() && group.target != Target::Equal {
                 continue;
             }
             if group.target == Target::Equal {
-                proof::damage(ground.target_content())?;
+                proof::damage(data.target_content())?;
             }
-            let outcome = if runner.way.is_ours() {
-                self.prove_ours(world, group, runner, &ground)
+            let outcome = if runner.method.is_ours() {
+                self.prove_ours(hosts, group, runner, &data)
             } else {
-                self.run(world, group, Task { check: true, ..runner.task() }, &ground).map(|_| ())
+                self.run(hosts, group, MethodRun { check: true, ..runner.method_run() }, &data).map(|_| ())
             };
             self.note(runner, outcome)?;
             if group.target == Target::Equal && !runner.result.usable() {
                 // The others need an undamaged target.
-                self.shop.clear_targets()?;
-                ground = Ground::new(self.shop, group, &[runner.source], "copy")?;
+                self.scratch.clear_targets()?;
+                data = GroupData::new(self.scratch, group, &[runner.source], "copy")?;
             }
         }
         Ok(())
@@ -158,24 +174,24 @@ impl Session<'_> {
 
     fn prove_ours(
         &self,
-        world: &World,
+        hosts: &GroupHosts,
         group: &Group,
         runner: &mut Runner<'_>,
-        ground: &Ground<'_>,
-    ) -> Result<(), Failure> {
-        let report = self.shop.tools().join("report.json");
-        let reported = with_report(&runner.lines.near, &report);
-        let near = reported.clone().unwrap_or_else(|| runner.lines.near.clone());
-        let lines = Lines { near, far: runner.lines.far.clone() };
-        let task = Task { lines: &lines, check: true, ..runner.task() };
-        let far = lines.near.contains("$HOST");
-        let work = || self.run(world, group, task, ground);
-        let (outcome, peaks) = self.stand.measured(far, work)?;
+        data: &GroupData<'_>,
+    ) -> Result<(), MethodFailure> {
+        let report = self.scratch.tools().join("report.json");
+        let reported = with_report(&runner.lines.local, &report);
+        let local = reported.clone().unwrap_or_else(|| runner.lines.local.clone());
+        let lines = Lines { local, remote: runner.lines.remote.clone() };
+        let method_run = MethodRun { lines: &lines, check: true, ..runner.method_run() };
+        let is_remote = lines.local.contains("$HOST");
+        let work = || self.run(hosts, group, method_run, data);
+        let (outcome, peaks) = self.meter.measured(is_remote, work)?;
         outcome?;
         if reported.is_some() {
             runner.result.peaks = Some(peaks);
             let single = group.travels.then_some(self.digests);
-            proof::reported(&report, runner.way, ground.paths(runner.source)?, single)?;
+            proof::reported(&report, runner.method, data.paths(runner.source)?, single)?;
         }
         Ok(())
     }
@@ -183,14 +199,15 @@ impl Session<'_> {
     /// Runs each method once on next to nothing.
     fn baselines(
         &self,
-        world: &World,
+        hosts: &GroupHosts,
         group: &Group,
         runners: &mut [Runner<'_>],
-        ground: &Ground<'_>,
+        data: &GroupData<'_>,
     ) -> Result<()> {
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
-            let task = Task { course: Course::Whole, source: runner.source.least(), ..runner.task() };
-            let timing = self.run(world, group, task, ground);
+            let method_run =
+                MethodRun { mode: RunMode::Whole, source: runner.source.least(), ..runner.method_run() };
+            let timing = self.run(hosts, group, method_run, data);
             if let Some(timing) = self.note(runner, timing)? {
                 runner.result.baseline_seconds.push(timing.seconds);
             }
@@ -198,14 +215,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn rounds(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
-        self.shop.clear_targets()?;
-        let ground = self.ground(group, runners, "copy")?;
-        let least = Ground::new(self.shop, group, &[group.source.least()], "least")?;
+    fn rounds(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
+        self.scratch.clear_targets()?;
+        let data = self.group_data(group, runners, "copy")?;
+        let least = GroupData::new(self.scratch, group, &[group.source.least()], "least")?;
         for round in 0..self.rounds {
-            self.shop.go_on()?;
+            self.scratch.go_on()?;
             for _ in 0..baselines_in(round, self.rounds) {
-                self.baselines(world, group, runners, &least)?;
+                self.baselines(hosts, group, runners, &least)?;
             }
             if round > 0 {
                 // The first method runs after a pause, which matters above all to disks: each is first in turn.
@@ -216,8 +233,8 @@ impl Session<'_> {
                 // A kill can break something else each time.
                 let first =
                     round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
-                let check = first || runner.way.course == Course::Killed;
-                let timing = self.run(world, group, Task { check, ..runner.task() }, &ground);
+                let check = first || runner.method.mode == RunMode::Killed;
+                let timing = self.run(hosts, group, MethodRun { check, ..runner.method_run() }, &data);
                 let timing = timing.and_then(|timing| {
                     if group.travels {
                         proof::travelled(&timing.counted, runner.source.data_bytes())?;
@@ -227,7 +244,7 @@ impl Session<'_> {
                 if let Some(timing) = self.note(runner, timing)? {
                     runner.result.wall_seconds.push(timing.seconds);
                     runner.result.counted.push(timing.counted);
-                    line.push_str(&format!("  {} {:.2} s", runner.way.name, timing.seconds));
+                    line.push_str(&format!("  {} {:.2} s", runner.method.name, timing.seconds));
                 }
             }
             say(&line);
@@ -238,46 +255,46 @@ impl Session<'_> {
     /// Runs a method once, with the preparation and checks of its target.
     fn run(
         &self,
-        world: &World,
+        hosts: &GroupHosts,
         group: &Group,
-        task: Task<'_>,
-        ground: &Ground<'_>,
-    ) -> Result<Timing, Failure> {
-        let Task { way, lines, course, source, check } = task;
-        ground.ready(source, check)?;
+        method_run: MethodRun<'_>,
+        data: &GroupData<'_>,
+    ) -> Result<MethodTiming, MethodFailure> {
+        let MethodRun { method, lines, mode, source, check } = method_run;
+        data.ready(source, check)?;
         if group.target.takes_memory() {
             // Before every run, as memory that the previous run has freed is returned to the host within moments.
-            self.shop.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
+            self.scratch.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
         }
-        let paths = ground.paths(source)?;
-        let outcome = match course {
-            Course::Whole => once(self.shop, world, lines, paths),
-            Course::Killed => killed(self.shop, world, self.stand.program(), lines, paths),
+        let paths = data.paths(source)?;
+        let outcome = match mode {
+            RunMode::Whole => once(self.scratch, hosts, lines, paths),
+            RunMode::Killed => killed(self.scratch, hosts, self.meter.program(), lines, paths),
         };
-        // Not timed: processes that the near end does not wait for must not disturb the next run.
-        world.wait_for_sessions()?;
+        // Not timed: processes that the local command does not wait for must not disturb the next run.
+        hosts.wait_for_sessions()?;
         let outcome = outcome.and_then(|timing| {
             if check && group.target == Target::Surplus {
                 proof::gone(paths.target.content())
-                    .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
-            } else if check && group.target != Target::Discard && !way.discards {
-                proof::arrived(way, paths)
-                    .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
+                    .map_err(|error| MethodFailure::Failed(self.scratch.scrub(&error.to_string())))?;
+            } else if check && group.target != Target::Discard && !method.discards {
+                proof::arrived(method, paths)
+                    .map_err(|error| MethodFailure::Failed(self.scratch.scrub(&error.to_string())))?;
             }
             Ok(timing)
         });
-        ground.done(outcome.is_ok())?;
+        data.done(outcome.is_ok())?;
         outcome
     }
 
     /// Records a failure in the method's result. Only an interruption is returned as an error.
-    fn note<T>(&self, runner: &mut Runner<'_>, outcome: Result<T, Failure>) -> Result<Option<T>> {
+    fn note<T>(&self, runner: &mut Runner<'_>, outcome: Result<T, MethodFailure>) -> Result<Option<T>> {
         match outcome {
             Ok(value) => Ok(Some(value)),
-            Err(Failure::Interrupted) => bail!("interrupted"),
-            Err(Failure::Failed(why)) => {
-                let why = self.shop.scrub(&why);
-                say(&format!("  {} failed: {why}", runner.way.name));
+            Err(MethodFailure::Interrupted) => bail!("interrupted"),
+            Err(MethodFailure::Failed(why)) => {
+                let why = self.scratch.scrub(&why);
+                say(&format!("  {} failed: {why}", runner.method.name));
                 runner.result.failed = Some(why);
                 Ok(None)
             }
@@ -285,14 +302,14 @@ impl Session<'_> {
     }
 
     /// Creates the sources and the target that these methods of a group need.
-    fn ground(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<Ground<'_>> {
-        let mut sources: Vec<Source> = Vec::new();
+    fn group_data(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<GroupData<'_>> {
+        let mut sources: Vec<BenchSource> = Vec::new();
         for runner in runners {
             if !sources.contains(&runner.source) {
                 sources.push(runner.source);
             }
         }
-        Ground::new(self.shop, group, &sources, name)
+        GroupData::new(self.scratch, group, &sources, name)
     }
 }
 

@@ -28,7 +28,7 @@ pub enum Medium {
 
 /// Test data. Content is random except for zeros where stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum BenchSource {
     /// One file.
     File { bytes: u64 },
     /// Files spread evenly over sibling directories.
@@ -45,7 +45,7 @@ pub enum Source {
     Made { bytes: u64 },
 }
 
-impl Source {
+impl BenchSource {
     pub const LARGE: Self = Self::File { bytes: 8 * GIB };
     pub const MIDDLE: Self = Self::File { bytes: 2 * GIB };
     pub const LINK_FILE: Self = Self::File { bytes: 500_000_000 };
@@ -236,7 +236,7 @@ impl Source {
             Self::Image { bytes, data_bytes } => {
                 format!("an image file of {bytes} bytes, {}", of_which(bytes, data_bytes, "a hole"))
             }
-            Self::Made { bytes } => format!("{bytes} bytes, made by the way itself"),
+            Self::Made { bytes } => format!("{bytes} bytes, made by the method itself"),
         }
     }
 }
@@ -258,39 +258,43 @@ mod tests {
 
     #[test]
     fn quick_sizes_are_an_eighth() {
-        assert_eq!(Source::LARGE.smaller(8), Source::File { bytes: 1 << 30 });
-        let tree = Source::Tree { files: 12_500, directories: 125, file_bytes: 10 << 10 };
-        assert_eq!(Source::TREE.smaller(8), tree);
-        assert_eq!(Source::ONE_BYTE_FILE.smaller(8), Source::ONE_BYTE_FILE);
-        assert_eq!(Source::DISK.smaller(8), Source::disk(GIB / 2, GIB / 2, Medium::Memory));
-        let sparse = Source::Image { bytes: 256 * GIB, data_bytes: GIB / 8 };
-        assert_eq!(Source::SPARSE_IMAGE.smaller(8), sparse);
+        assert_eq!(BenchSource::LARGE.smaller(8), BenchSource::File { bytes: 1 << 30 });
+        let tree = BenchSource::Tree { files: 12_500, directories: 125, file_bytes: 10 << 10 };
+        assert_eq!(BenchSource::TREE.smaller(8), tree);
+        assert_eq!(BenchSource::ONE_BYTE_FILE.smaller(8), BenchSource::ONE_BYTE_FILE);
+        assert_eq!(BenchSource::DISK.smaller(8), BenchSource::disk(GIB / 2, GIB / 2, Medium::Memory));
+        let sparse = BenchSource::Image { bytes: 256 * GIB, data_bytes: GIB / 8 };
+        assert_eq!(BenchSource::SPARSE_IMAGE.smaller(8), sparse);
     }
 
     #[test]
     fn few_large_files_are_measured_in_bytes() {
-        let measured = |source: Source| (source.unit(), source.amount());
-        assert_eq!(measured(Source::TWO_LARGE), (Unit::BytesPerSecond, 2 * GIB));
-        assert_eq!(measured(Source::LARGE_IN_TREE), (Unit::BytesPerSecond, GIB));
-        assert_eq!(measured(Source::TREE), (Unit::FilesPerSecond, 100_000));
+        let measured = |source: BenchSource| (source.unit(), source.amount());
+        assert_eq!(measured(BenchSource::TWO_LARGE), (Unit::BytesPerSecond, 2 * GIB));
+        assert_eq!(measured(BenchSource::LARGE_IN_TREE), (Unit::BytesPerSecond, GIB));
+        assert_eq!(measured(BenchSource::TREE), (Unit::FilesPerSecond, 100_000));
     }
 
     #[test]
     fn a_mixed_tree_keeps_its_shape() {
-        let Source::Mixed { alone_bytes, .. } = Source::WITH_ONE_ALONE else { panic!("it is mixed") };
-        assert_eq!(alone_bytes * 5, Source::WITH_ONE_ALONE.bytes());
-        assert_eq!(Source::DIVISIBLE_SAMPLE.bytes() * 40, Source::DIVISIBLE.bytes());
+        let BenchSource::Mixed { alone_bytes, .. } = BenchSource::WITH_ONE_ALONE else {
+            panic!("it is mixed")
+        };
+        assert_eq!(alone_bytes * 5, BenchSource::WITH_ONE_ALONE.bytes());
+        assert_eq!(BenchSource::DIVISIBLE_SAMPLE.bytes() * 40, BenchSource::DIVISIBLE.bytes());
     }
 
     #[test]
     fn disks_are_made_of_whole_runs_and_holes_are_known() {
-        for source in [Source::DISK, Source::ZEROS_DISK, Source::HOLES_IMAGE, Source::SPARSE_IMAGE] {
+        for source in
+            [BenchSource::DISK, BenchSource::ZEROS_DISK, BenchSource::HOLES_IMAGE, BenchSource::SPARSE_IMAGE]
+        {
             for source in [source, source.smaller(8), source.least()] {
                 assert_eq!((source.bytes() % RUN_BYTES, source.data_bytes() % RUN_BYTES), (0, 0));
                 assert!(source.data_bytes() <= source.bytes());
             }
         }
-        assert_eq!(Source::IMAGE.hole_bytes(), 0);
-        assert_eq!(Source::SPARSE_IMAGE.hole_bytes(), 2047 * GIB);
+        assert_eq!(BenchSource::IMAGE.hole_bytes(), 0);
+        assert_eq!(BenchSource::SPARSE_IMAGE.hole_bytes(), 2047 * GIB);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::judge::{GoalResult, Verdict};
-use super::results::Results;
+use super::judge::{GoalResult, GoalVerdict};
+use super::results::TableResults;
 
 const WIDTH: f64 = 900.0;
 const BARS_FROM: f64 = 400.0;
@@ -100,14 +100,14 @@ pub fn colour(reaches_aim: bool, is_enough: bool) -> &'static str {
 }
 
 /// Returns a chart of each judged value relative to its aim.
-pub fn of_results(results: &Results) -> String {
+pub fn of_results(results: &TableResults) -> String {
     let goals = results.rows.iter().flat_map(|row| row.goals.iter().map(move |goal| (row.key, goal)));
     let bars = goals.filter(|(_, goal)| goal.aim.is_some()).map(|(key, goal)| ChartBar {
         label: label(key, goal),
         value: goal.value.map(|value| {
             (share(goal, value), format!("{}{}", goal.judged.number(value), goal.judged.unit()))
         }),
-        colour: colour(goal.verdict == Verdict::Aim, goal.verdict == Verdict::Enough),
+        colour: colour(goal.verdict == GoalVerdict::Aim, goal.verdict == GoalVerdict::Enough),
         tick: goal.at_least.map(|at_least| share(goal, at_least)),
     });
     let chart = BarChart {
@@ -144,11 +144,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judged::Judged;
+    use super::super::goal_quantity::GoalQuantity;
     use super::*;
     use crate::table::Unit;
 
-    fn goal(judged: Judged) -> GoalResult {
+    fn goal(judged: GoalQuantity) -> GoalResult {
         GoalResult {
             peer: Some("a <b> & c".to_owned()),
             unit: Unit::Bytes,
@@ -160,24 +160,24 @@ mod tests {
             max: None,
             at_least: Some(2.0),
             aim: Some(3.0),
-            verdict: Verdict::Aim,
+            verdict: GoalVerdict::Aim,
             reason: None,
         }
     }
 
     #[test]
     fn a_bar_at_its_aim_ends_at_the_line() {
-        assert_eq!(share(&goal(Judged::TimesFaster), 3.0), AIM_AT);
-        assert_eq!(share(&goal(Judged::Seconds), 3.0), AIM_AT);
-        assert!(share(&goal(Judged::Seconds), 6.0) < AIM_AT);
-        assert!(share(&goal(Judged::TimesFaster), 1.5) < AIM_AT);
-        assert_eq!(share(&goal(Judged::TimesFaster), 300.0), 1.0);
+        assert_eq!(share(&goal(GoalQuantity::TimesFaster), 3.0), AIM_AT);
+        assert_eq!(share(&goal(GoalQuantity::Seconds), 3.0), AIM_AT);
+        assert!(share(&goal(GoalQuantity::Seconds), 6.0) < AIM_AT);
+        assert!(share(&goal(GoalQuantity::TimesFaster), 1.5) < AIM_AT);
+        assert_eq!(share(&goal(GoalQuantity::TimesFaster), 300.0), 1.0);
     }
 
     #[test]
     fn names_cannot_break_the_document() {
         let bar = ChartBar {
-            label: label("key", &goal(Judged::Seconds)),
+            label: label("key", &goal(GoalQuantity::Seconds)),
             value: None,
             colour: colour(false, true),
             tick: None,

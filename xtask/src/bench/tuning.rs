@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::rows::Way;
-use super::runs::{Failure, Lines, Timing};
+use super::rows::BenchMethod;
+use super::runs::{Lines, MethodFailure, MethodTiming};
 
 /// The block sizes to try. A pipe returns less than a block at a time, so a `dd` that reads from one gets `fullblock`
 /// in the method's own line.
@@ -12,21 +12,21 @@ const BLOCKS: [&str; 3] = ["64k", "512k", "4M"];
 
 /// The result of a pipeline with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tried {
+pub struct DdTrial {
     /// The block size, and where `dd` bypasses the page cache.
     pub settings: String,
     pub seconds: f64,
 }
 
-/// A setting of the `dd` at each end of a pipeline.
+/// A setting of the `dd` of each host in a pipeline.
 #[derive(Debug, Clone, Copy)]
-struct Setting {
+struct DdSetting {
     block: &'static str,
     direct_in: bool,
     direct_out: bool,
 }
 
-impl Setting {
+impl DdSetting {
     fn all() -> impl Iterator<Item = Self> {
         let directs = [(false, false), (true, false), (false, true), (true, true)];
         BLOCKS.into_iter().flat_map(move |block| {
@@ -52,24 +52,26 @@ impl Setting {
 /// # Errors
 /// Returns an error if the user interrupts or the method works with none of the settings.
 pub fn tune(
-    way: &Way,
-    mut run: impl FnMut(&Lines) -> Result<Timing, Failure>,
-) -> Result<(Lines, Vec<Tried>), Failure> {
+    method: &BenchMethod,
+    mut run: impl FnMut(&Lines) -> Result<MethodTiming, MethodFailure>,
+) -> Result<(Lines, Vec<DdTrial>), MethodFailure> {
     let mut tried = Vec::new();
     let mut best: Option<(f64, Lines)> = None;
     let mut failed = None;
-    for setting in Setting::all() {
-        let lines =
-            Lines { near: setting.put_into(way.near), far: way.far.map(|line| setting.put_into(line)) };
+    for setting in DdSetting::all() {
+        let lines = Lines {
+            local: setting.put_into(method.local),
+            remote: method.remote.map(|line| setting.put_into(line)),
+        };
         let seconds = match run(&lines) {
             Ok(timing) => timing.seconds,
-            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(MethodFailure::Interrupted) => return Err(MethodFailure::Interrupted),
             Err(error) => {
                 failed = Some(error);
                 continue;
             }
         };
-        tried.push(Tried { settings: setting.words(), seconds: (seconds * 1e3).round() / 1e3 });
+        tried.push(DdTrial { settings: setting.words(), seconds: (seconds * 1e3).round() / 1e3 });
         if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             best = Some((seconds, lines));
         }
@@ -77,43 +79,48 @@ pub fn tune(
     match (best, failed) {
         (Some((_, lines)), _) => Ok((lines, tried)),
         (None, Some(failure)) => Err(failure),
-        (None, None) => Err(Failure::Failed("there are no settings".to_owned())),
+        (None, None) => Err(MethodFailure::Failed("there are no settings".to_owned())),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::runs::Counted;
+    use super::super::runs::RunCounters;
     use super::*;
 
-    const WAY: Way = Way::new("w", "dd", "dd if=a bs={bs}{in} | nc").far("nc | dd of=b bs={bs}{out}").tuned();
+    const METHOD: BenchMethod =
+        BenchMethod::new("w", "dd", "dd if=a bs={bs}{in} | nc").remote("nc | dd of=b bs={bs}{out}").tuned();
 
-    fn timing(seconds: f64) -> Timing {
-        let counted =
-            Counted { travelled_bytes: 0, source_read_bytes: None, target_read_bytes: None, killed: None };
-        Timing { seconds, counted }
+    fn timing(seconds: f64) -> MethodTiming {
+        let counted = RunCounters {
+            travelled_bytes: 0,
+            source_read_bytes: None,
+            target_read_bytes: None,
+            killed: None,
+        };
+        MethodTiming { seconds, counted }
     }
 
     #[test]
     fn the_fastest_setting_is_taken_and_one_that_fails_is_not() {
         let mut count = 0;
-        let (lines, tried) = tune(&WAY, |lines| {
+        let (lines, tried) = tune(&METHOD, |lines| {
             count += 1;
-            match (lines.near.contains("bs=512k iflag=direct"), count) {
-                (_, 1) => Err(Failure::Failed("no".to_owned())),
+            match (lines.local.contains("bs=512k iflag=direct"), count) {
+                (_, 1) => Err(MethodFailure::Failed("no".to_owned())),
                 (fast, _) => Ok(timing(if fast { 0.5 - f64::from(count) / 100.0 } else { 1.0 })),
             }
         })
         .unwrap();
-        assert_eq!(lines.near, "dd if=a bs=512k iflag=direct | nc");
-        assert_eq!(lines.far.as_deref(), Some("nc | dd of=b bs=512k oflag=direct"));
+        assert_eq!(lines.local, "dd if=a bs=512k iflag=direct | nc");
+        assert_eq!(lines.remote.as_deref(), Some("nc | dd of=b bs=512k oflag=direct"));
         assert_eq!((count, tried.len()), (12, 11));
         assert_eq!(tried[0].settings, "bs=64k iflag=direct");
     }
 
     #[test]
-    fn where_nothing_works_the_way_has_failed() {
-        let outcome = tune(&WAY, |_| Err(Failure::Failed("no".to_owned())));
-        assert!(matches!(outcome, Err(Failure::Failed(why)) if why == "no"));
+    fn where_nothing_works_the_method_has_failed() {
+        let outcome = tune(&METHOD, |_| Err(MethodFailure::Failed("no".to_owned())));
+        assert!(matches!(outcome, Err(MethodFailure::Failed(why)) if why == "no"));
     }
 }

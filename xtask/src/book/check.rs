@@ -10,14 +10,14 @@ use super::layout::resolve;
 
 /// The numbers of pages and links that were checked.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Checked {
+pub(super) struct CheckedCounts {
     pub pages: usize,
     pub links: usize,
 }
 
 /// The names in a page that links may lead to, and the links in it.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Page {
+struct CheckedPage {
     ids: BTreeSet<String>,
     links: Vec<String>,
 }
@@ -26,7 +26,7 @@ struct Page {
 ///
 /// # Errors
 /// Returns an error that lists the links that lead nowhere.
-pub(super) fn check(site: &Path) -> Result<Checked> {
+pub(super) fn check(site: &Path) -> Result<CheckedCounts> {
     let mut files = BTreeSet::new();
     list(site, "", &mut files)?;
     let mut pages = BTreeMap::new();
@@ -37,7 +37,7 @@ pub(super) fn check(site: &Path) -> Result<Checked> {
     let broken = broken(&files, &pages);
     ensure!(broken.is_empty(), "links of the site that lead nowhere:\n{}", broken.join("\n"));
     let links = pages.values().map(|page| page.links.len()).sum();
-    Ok(Checked { pages: pages.len(), links })
+    Ok(CheckedCounts { pages: pages.len(), links })
 }
 
 /// Adds the files below a directory, by their paths from the site's root.
@@ -56,7 +56,7 @@ fn list(site: &Path, folder: &str, files: &mut BTreeSet<String>) -> Result<()> {
 }
 
 /// Returns a line for each link that leads nowhere.
-fn broken(files: &BTreeSet<String>, pages: &BTreeMap<String, Page>) -> Vec<String> {
+fn broken(files: &BTreeSet<String>, pages: &BTreeMap<String, CheckedPage>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, page) in pages {
         for link in &page.links {
@@ -74,8 +74,8 @@ fn broken(files: &BTreeSet<String>, pages: &BTreeMap<String, Page>) -> Vec<Strin
 }
 
 /// Returns the names and the relative links of a page.
-fn page(html: &str) -> Page {
-    let mut page = Page::default();
+fn page(html: &str) -> CheckedPage {
+    let mut page = CheckedPage::default();
     let mut rest = html;
     while let Some((_, tag)) = rest.split_once('<') {
         let Some((tag, after)) = tag.split_once('>') else { break };
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn broken_links_are_listed() {
-        let with = |links: &[&str], ids: &[&str]| Page {
+        let with = |links: &[&str], ids: &[&str]| CheckedPage {
             links: links.iter().map(|&link| link.to_owned()).collect(),
             ids: ids.iter().map(|&id| id.to_owned()).collect(),
         };

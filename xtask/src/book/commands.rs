@@ -9,7 +9,7 @@ use super::help;
 
 /// A generated page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct CommandPage {
     /// The path that the document would have in the repository.
     pub document: String,
     /// The name in the table of contents.
@@ -24,7 +24,7 @@ pub(super) struct Page {
 ///
 /// # Errors
 /// Returns an error if the program cannot print its help, or the help lists no commands.
-pub(super) fn pages(program: &Path) -> Result<Vec<Page>> {
+pub(super) fn pages(program: &Path) -> Result<Vec<CommandPage>> {
     let main = printed(program, &[])?;
     let commands = help::commands(&main);
     ensure!(!commands.is_empty(), "the help of {} lists no commands", program.display());
@@ -33,14 +33,14 @@ pub(super) fn pages(program: &Path) -> Result<Vec<Page>> {
         is_command.then(|| format!("commands/{name}.md"))
     });
     text.push_str(&origin(&[]));
-    let mut pages = vec![Page {
+    let mut pages = vec![CommandPage {
         document: "docs/book/commands.md".to_owned(),
         title: "Commands".to_owned(),
         level: 0,
         text,
     }];
     for command in &commands {
-        pages.push(Page {
+        pages.push(CommandPage {
             document: format!("docs/book/commands/{}.md", command.term),
             title: command.term.clone(),
             level: 1,

@@ -15,14 +15,14 @@ enum Block {
     /// Lines of text, joined.
     Paragraph(String),
     /// Options, arguments or commands.
-    Entries(Vec<Entry>),
+    Entries(Vec<HelpEntry>),
     /// Lines that stay as they are.
     Code(Vec<String>),
 }
 
 /// An option, an argument or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct HelpEntry {
     /// The name as it is typed: `-n, --dry-run`.
     pub term: String,
     /// The description.
@@ -57,7 +57,7 @@ pub(super) fn section(
 }
 
 /// Returns the commands that a help text lists.
-pub(super) fn commands(help: &str) -> Vec<Entry> {
+pub(super) fn commands(help: &str) -> Vec<HelpEntry> {
     let blocks = blocks(help);
     let at = blocks.iter().position(|block| *block == Block::Heading("Commands".to_owned()));
     match at.and_then(|at| blocks.get(at + 1)) {
@@ -76,7 +76,7 @@ fn paragraph(text: &str, heading: impl Fn(&str) -> String) -> String {
     }
 }
 
-fn table(heading: &str, entries: &[Entry], link: impl Fn(&str) -> Option<String>) -> String {
+fn table(heading: &str, entries: &[HelpEntry], link: impl Fn(&str) -> Option<String>) -> String {
     let kind = match heading {
         "Commands" => "command",
         "Arguments" => "argument",
@@ -135,8 +135,8 @@ fn list(before: Option<&Block>, lines: &[&str]) -> Block {
     Block::Code(lines.iter().map(|line| line.get(indent..).unwrap_or_default().to_owned()).collect())
 }
 
-fn entries(lines: &[&str]) -> Vec<Entry> {
-    let mut found: Vec<Entry> = Vec::new();
+fn entries(lines: &[&str]) -> Vec<HelpEntry> {
+    let mut found: Vec<HelpEntry> = Vec::new();
     for line in lines {
         let text = line.trim();
         match found.last_mut() {
@@ -146,7 +146,7 @@ fn entries(lines: &[&str]) -> Vec<Entry> {
             _ if text.is_empty() => {}
             _ => {
                 let (term, meaning) = text.split_once("  ").unwrap_or((text, ""));
-                found.push(Entry { term: term.to_owned(), meaning: meaning.trim().to_owned() });
+                found.push(HelpEntry { term: term.to_owned(), meaning: meaning.trim().to_owned() });
             }
         }
     }
@@ -249,7 +249,10 @@ zfs send p@s | hakobu copy - host:/b
     fn commands_are_listed_and_linked() {
         let help = "Moves files\n\nCommands:\n  copy       Bring over; if\n             missing\n  help  Print help\n\nOptions:\n  -h  Print help\n";
         let found = commands(help);
-        assert_eq!(found, [Entry { term: "copy".to_owned(), meaning: "Bring over; if missing".to_owned() }]);
+        assert_eq!(
+            found,
+            [HelpEntry { term: "copy".to_owned(), meaning: "Bring over; if missing".to_owned() }]
+        );
         let page = section("hakobu", help, 1, |name| (name == "copy").then(|| "copy.md".to_owned()));
         assert!(page.contains("| [`copy`](copy.md) | Bring over; if missing |"), "{page}");
         assert!(commands(HELP).is_empty());

@@ -11,12 +11,12 @@ const OVERVIEW: &str = "overview.md";
 
 /// A language of the site, which has a book of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
+pub(super) enum BookLanguage {
     English,
     Japanese,
 }
 
-impl Language {
+impl BookLanguage {
     /// All languages, the one at the root of the site first.
     pub(super) const ALL: [Self; 2] = [Self::English, Self::Japanese];
 
@@ -76,7 +76,7 @@ pub(super) fn site_path(document: &str) -> String {
     let name = document.strip_prefix(BOOK).or_else(|| document.strip_prefix(DOCUMENTS)).unwrap_or(document);
     let name = name.to_lowercase();
     let (folder, name) = match name.strip_suffix(".ja.md") {
-        Some(stem) => (Language::Japanese.folder(), format!("{stem}.md")),
+        Some(stem) => (BookLanguage::Japanese.folder(), format!("{stem}.md")),
         None => ("", name),
     };
     let name = if name == README { OVERVIEW.to_owned() } else { name };
@@ -141,13 +141,13 @@ mod tests {
         ] {
             assert_eq!(site_path(document), expected, "{document}");
         }
-        assert_eq!(Language::of("ja/overview.md"), Language::Japanese);
-        assert_eq!(Language::of("jams.md"), Language::English);
+        assert_eq!(BookLanguage::of("ja/overview.md"), BookLanguage::Japanese);
+        assert_eq!(BookLanguage::of("jams.md"), BookLanguage::English);
     }
 
     #[test]
     fn front_pages_are_counterparts() {
-        for language in Language::ALL {
+        for language in BookLanguage::ALL {
             let other = language.other().front_page();
             assert_eq!(counterpart(language.front_page()).as_deref(), Some(other));
             assert_eq!(site_path(language.front_page()), format!("{}index.md", language.folder()));

@@ -21,7 +21,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use layout::Language;
+use layout::BookLanguage;
 use source::Sources;
 
 /// Build the site of the book, in English and Japanese, and check its links
@@ -57,7 +57,7 @@ pub fn run(args: BookArgs) -> Result<()> {
     fs::create_dir_all(&output).with_context(|| output.display().to_string())?;
     let output = fs::canonicalize(&output)?;
     // mdBook empties the directory that it builds into, so the language at the root comes first.
-    for language in Language::ALL {
+    for language in BookLanguage::ALL {
         mdbook::build(&directory.join(language.name()), &output.join(language.folder()))?;
     }
     let checked = check::check(&output)?;

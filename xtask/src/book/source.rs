@@ -7,9 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::commands::Page;
+use super::commands::CommandPage;
 use super::japanese;
-use super::layout::{Language, counterpart, relative, resolve, site_path};
+use super::layout::{BookLanguage, counterpart, relative, resolve, site_path};
 use super::links;
 
 /// The line in the table of contents in whose place the pages of the commands are listed.
@@ -25,12 +25,12 @@ const FIGURES: &str = "docs/";
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     pages: BTreeMap<String, String>,
-    contents: Vec<(Language, String)>,
+    contents: Vec<(BookLanguage, String)>,
 }
 
 /// A page as mdBook reads it, and the other files that it links to.
 #[derive(Debug, PartialEq, Eq)]
-struct Rendered {
+struct RenderedPage {
     text: String,
     files: BTreeSet<String>,
 }
@@ -40,19 +40,19 @@ impl Sources {
     ///
     /// # Errors
     /// Returns an error if a page cannot be read.
-    pub(super) fn read(workspace: &Path, commands: Vec<Page>) -> Result<Self> {
+    pub(super) fn read(workspace: &Path, commands: Vec<CommandPage>) -> Result<Self> {
         let mut sources = Self::default();
         let list: String = commands.iter().map(line).collect();
         for page in commands {
             sources.pages.insert(page.document, page.text);
         }
-        for language in Language::ALL {
+        for language in BookLanguage::ALL {
             let document = format!("{}{CONTENTS}", language.home());
             let contents = read(workspace, &document)?.replace(&format!("{COMMANDS}\n"), &list);
             for link in links::targets(&contents) {
                 let Some(page) = resolve(&document, &link) else { bail!("{document}: {link} leads out") };
                 ensure!(
-                    Language::of(&site_path(&page)) == language,
+                    BookLanguage::of(&site_path(&page)) == language,
                     "{document}: {link} is of the other language"
                 );
                 if let Entry::Vacant(vacant) = sources.pages.entry(page) {
@@ -99,11 +99,11 @@ impl Sources {
     }
 
     /// Returns a page with links for the site, among them one to the other language.
-    fn page(&self, document: &str) -> Rendered {
+    fn page(&self, document: &str) -> RenderedPage {
         let text = self.pages.get(document).map(String::as_str).unwrap_or_default();
         let mut rendered = self.linked(document, text);
         let path = site_path(document);
-        let language = Language::of(&path);
+        let language = BookLanguage::of(&path);
         let other = language.other();
         let label = format!("[{}](", other.label());
         if !rendered.text.contains(&label) {
@@ -113,7 +113,7 @@ impl Sources {
             let (title, rest) = rendered.text.split_once('\n').unwrap_or((&rendered.text, ""));
             rendered.text = format!("{title}\n\n{label}{link})\n{rest}");
         }
-        if language == Language::Japanese {
+        if language == BookLanguage::Japanese {
             rendered.text = japanese::joined(&rendered.text);
         }
         rendered
@@ -121,7 +121,7 @@ impl Sources {
 
     /// Returns the text of a document with its links rewritten. A link to a page of the site leads there, and one to a figure or chart to
     /// its copy. Any other link within the repository becomes its text, since the site does not have the file.
-    fn linked(&self, document: &str, text: &str) -> Rendered {
+    fn linked(&self, document: &str, text: &str) -> RenderedPage {
         let mut files = BTreeSet::new();
         let from = site_path(document);
         let text = links::rewrite(text, |link| {
@@ -142,12 +142,12 @@ impl Sources {
             }
             Some(format!("{}{anchor}", relative(&from, &site_path(&file))))
         });
-        Rendered { text, files }
+        RenderedPage { text, files }
     }
 }
 
 /// Returns the line of a page in the table of contents of the book's folder.
-fn line(page: &Page) -> String {
+fn line(page: &CommandPage) -> String {
     let path = relative("docs/book/SUMMARY.md", &page.document);
     format!("{}- [{}]({path})\n", "    ".repeat(page.level), page.title)
 }
@@ -158,7 +158,7 @@ fn read(workspace: &Path, document: &str) -> Result<String> {
 
 /// Writes a file of the site into the source folder of its language.
 fn write(directory: &Path, site_path: &str, data: &[u8]) -> Result<()> {
-    let language = Language::of(site_path);
+    let language = BookLanguage::of(site_path);
     let name = site_path.strip_prefix(language.folder()).unwrap_or(site_path);
     put(&directory.join(language.name()).join("src").join(name), data)
 }
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn commands_are_lines_of_the_contents() {
-        let page = Page {
+        let page = CommandPage {
             document: "docs/book/commands/copy.md".to_owned(),
             title: "copy".to_owned(),
             level: 1,

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::contents::{Contents, DOCUMENT_DIRECTORY, Layout};
-use super::program::Machine;
+use super::program::TargetMachine;
 use super::release::{LONG_DESCRIPTION, Release};
 use super::tarball::{ArchiveFile, gzip, tar};
 
@@ -23,7 +23,7 @@ pub(super) fn version(release: &Release) -> String {
 /// When a file cannot be packed.
 pub(super) fn package(
     release: &Release,
-    machine: &Machine,
+    machine: &TargetMachine,
     contents: &Contents,
     program: &[u8],
 ) -> Result<Vec<u8>> {
@@ -53,7 +53,7 @@ pub(super) fn package(
 }
 
 /// Returns the control file. The package recommends ssh, which copies on one machine do not need.
-fn control(release: &Release, machine: &Machine, files: &[ArchiveFile]) -> String {
+fn control(release: &Release, machine: &TargetMachine, files: &[ArchiveFile]) -> String {
     // dpkg counts in KiB and rounds each file up.
     let size_kib: usize = files.iter().map(|file| file.data.len().div_ceil(1024)).sum();
     format!(

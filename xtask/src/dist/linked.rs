@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::program::{Machine, Workshop, output_of};
+use super::program::{BuildEnvironment, TargetMachine, output_of};
 
 /// The package that the program is built from.
 const ROOT: &str = "hakobu";
@@ -37,20 +37,21 @@ impl LinkedPackage {
 
 /// All packages whose code is in the program.
 #[derive(Debug)]
-pub(super) struct Linked {
+pub(super) struct LinkedPackages {
     packages: BTreeMap<String, LinkedPackage>,
 }
 
-impl Linked {
+impl LinkedPackages {
     /// Asks cargo for the packages of the program for `machine`.
-    pub(super) fn read(workshop: &Workshop, machine: &Machine) -> Result<Self> {
-        let mut cargo = workshop.cargo();
+    pub(super) fn read(environment: &BuildEnvironment, machine: &TargetMachine) -> Result<Self> {
+        let mut cargo = environment.cargo();
         cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &machine.triple()]);
         Self::parse(&output_of(&mut cargo)?)
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let metadata: Metadata = serde_json::from_str(text).context("reading what cargo metadata says")?;
+        let metadata: CargoMetadata =
+            serde_json::from_str(text).context("reading what cargo metadata says")?;
         metadata.linked()
     }
 
@@ -75,13 +76,13 @@ impl Linked {
 
 /// The relevant part of the output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
+struct CargoMetadata {
+    packages: Vec<CargoPackage>,
+    resolve: DependencyGraph,
 }
 
 #[derive(Debug, Deserialize)]
-struct Package {
+struct CargoPackage {
     id: String,
     name: String,
     version: String,
@@ -90,21 +91,21 @@ struct Package {
     description: Option<String>,
     manifest_path: PathBuf,
     source: Option<String>,
-    targets: Vec<Target>,
+    targets: Vec<CargoTarget>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Target {
+struct CargoTarget {
     kind: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
+struct DependencyGraph {
+    nodes: Vec<DependencyNode>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Node {
+struct DependencyNode {
     id: String,
     deps: Vec<Dependency>,
 }
@@ -120,9 +121,9 @@ struct DependencyKind {
     kind: Option<String>,
 }
 
-impl Metadata {
+impl CargoMetadata {
     /// Follows the dependencies from the program, without build scripts, procedural macros and test dependencies.
-    fn linked(self) -> Result<Linked> {
+    fn linked(self) -> Result<LinkedPackages> {
         let packages: HashMap<_, _> =
             self.packages.iter().map(|package| (package.id.as_str(), package)).collect();
         let nodes: HashMap<_, _> = self.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
@@ -140,11 +141,11 @@ impl Metadata {
                 open.extend(used);
             }
         }
-        Ok(Linked { packages: linked })
+        Ok(LinkedPackages { packages: linked })
     }
 }
 
-impl Package {
+impl CargoPackage {
     fn is_macro(&self) -> bool {
         self.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "proc-macro"))
     }
@@ -193,7 +194,7 @@ pub(super) mod tests {
     }
 
     /// Returns `hakobu`, which uses `zip`, which uses `sum`, and packages that are not linked.
-    pub(in crate::dist) fn example() -> Linked {
+    pub(in crate::dist) fn example() -> LinkedPackages {
         let registry = Some("registry");
         let metadata = json!({
             "packages": [
@@ -208,11 +209,11 @@ pub(super) mod tests {
                 node("other", &[("cc", None)]),
             ]},
         });
-        Linked::parse(&metadata.to_string()).unwrap()
+        LinkedPackages::parse(&metadata.to_string()).unwrap()
     }
 
     #[test]
-    fn what_only_builds_or_tests_the_program_is_not_linked() {
+    fn build_scripts_and_test_dependencies_are_not_linked() {
         let linked = example();
         let names: Vec<_> = linked.packages().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["sum", "zip", "hakobu"]);

@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use contents::{Contents, TARBALL_LAYOUT};
-use linked::Linked;
-use program::{MACHINES, Machine, Profile, Workshop};
+use linked::LinkedPackages;
+use program::{BuildEnvironment, MACHINES, Profile, TargetMachine};
 use release::Release;
-use sums::Results;
+use sums::DistResults;
 
 /// Make everything that a release needs: the static program, packages, an image, a bill of materials
 #[derive(Debug, clap::Args)]
@@ -47,38 +47,38 @@ pub struct DistArgs {
 /// A build fails, the program is not static, too large or contains paths of this machine, or a result cannot be
 /// written.
 pub fn run(arguments: DistArgs) -> Result<()> {
-    let workshop = Workshop::open(&arguments.target_dir)?;
-    let mut results = Results::open(&workshop.workspace().join(arguments.output))?;
-    let here = Machine::here()?;
-    let linked = Linked::read(&workshop, here)?;
+    let environment = BuildEnvironment::open(&arguments.target_dir)?;
+    let mut results = DistResults::open(&environment.workspace().join(arguments.output))?;
+    let here = TargetMachine::here()?;
+    let linked = LinkedPackages::read(&environment, here)?;
     if arguments.program_only {
-        let program = workshop.build(here, Profile::Release, &linked)?;
+        let program = environment.build(here, Profile::Release, &linked)?;
         add_program(&mut results, here, &program)?;
         return Ok(());
     }
-    let release = Release::of(&linked, workshop.workspace())?;
-    let program = workshop.build(here, Profile::Dist, &linked)?;
+    let release = Release::of(&linked, environment.workspace())?;
+    let program = environment.build(here, Profile::Dist, &linked)?;
     let path = add_program(&mut results, here, &program)?;
-    let contents = Contents::of(&path, workshop.workspace(), notices::text(&linked)?)?;
+    let contents = Contents::of(&path, environment.workspace(), notices::text(&linked)?)?;
     add_packages(&mut results, &release, here, &contents, &program)?;
-    add_bill(&mut results, &workshop, &release, here, &linked, &program)?;
+    add_bill(&mut results, &environment, &release, here, &linked, &program)?;
     for machine in MACHINES.iter().filter(|machine| *machine != here) {
-        if let Some(lacking) = workshop.lacking(machine) {
+        if let Some(lacking) = environment.lacking(machine) {
             println!("{}: left out, since this machine lacks {lacking}", machine.name);
             continue;
         }
-        let linked = Linked::read(&workshop, machine)?;
-        let program = workshop.build(machine, Profile::Dist, &linked)?;
+        let linked = LinkedPackages::read(&environment, machine)?;
+        let program = environment.build(machine, Profile::Dist, &linked)?;
         add_program(&mut results, machine, &program)?;
         add_packages(&mut results, &release, machine, &contents, &program)?;
-        add_bill(&mut results, &workshop, &release, machine, &linked, &program)?;
+        add_bill(&mut results, &environment, &release, machine, &linked, &program)?;
     }
-    add_installer(&mut results, workshop.workspace())?;
+    add_installer(&mut results, environment.workspace())?;
     results.finish()
 }
 
 /// Adds the program under the name that hakobu looks for when it uploads itself, with its digest beside it.
-fn add_program(results: &mut Results, machine: &Machine, program: &[u8]) -> Result<PathBuf> {
+fn add_program(results: &mut DistResults, machine: &TargetMachine, program: &[u8]) -> Result<PathBuf> {
     let name = format!("hakobu-static-{}", machine.name);
     let path = results.add(&name, program, 0o755)?;
     results.add_digest(&name)?;
@@ -87,9 +87,9 @@ fn add_program(results: &mut Results, machine: &Machine, program: &[u8]) -> Resu
 
 /// Adds the tarball, both packages and the image for one machine.
 fn add_packages(
-    results: &mut Results,
+    results: &mut DistResults,
     release: &Release,
-    machine: &Machine,
+    machine: &TargetMachine,
     contents: &Contents,
     program: &[u8],
 ) -> Result<()> {
@@ -113,21 +113,21 @@ fn add_packages(
 
 /// Adds the bill of materials for one machine's program.
 fn add_bill(
-    results: &mut Results,
-    workshop: &Workshop,
+    results: &mut DistResults,
+    environment: &BuildEnvironment,
     release: &Release,
-    machine: &Machine,
-    linked: &Linked,
+    machine: &TargetMachine,
+    linked: &LinkedPackages,
     program: &[u8],
 ) -> Result<()> {
-    let bill = sbom::bill(release, linked, &workshop.libraries(machine), program)?;
+    let bill = sbom::bill(release, linked, &environment.libraries(machine), program)?;
     let name = format!("hakobu-{}-{}.cdx.json", release.version, machine.name);
     results.add(&name, &bill, 0o644)?;
     Ok(())
 }
 
 /// Adds the script that installs the tarball, so that the results are complete without the source tree.
-fn add_installer(results: &mut Results, workspace: &Path) -> Result<()> {
+fn add_installer(results: &mut DistResults, workspace: &Path) -> Result<()> {
     let path = workspace.join("install.sh");
     let script = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     results.add("install.sh", &script, 0o755)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::linked::{Linked, LinkedPackage};
+use super::linked::{LinkedPackage, LinkedPackages};
 
 /// The beginnings of names of licence files, in capitals.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
@@ -29,7 +29,7 @@ builds hakobu from its source with another one.
 ///
 /// # Errors
 /// A folder or a text of a package cannot be read.
-pub(super) fn text(linked: &Linked) -> Result<String> {
+pub(super) fn text(linked: &LinkedPackages) -> Result<String> {
     let mut texts: Vec<(String, String)> = Vec::new();
     let others: Vec<_> = linked.packages().filter(|package| !package.is_ours).collect();
     for package in &others {

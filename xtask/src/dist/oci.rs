@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::contents::{Contents, Layout};
-use super::program::Machine;
+use super::program::TargetMachine;
 use super::release::Release;
 use super::sums::sha256;
 use super::tarball::{ArchiveFile, gzip, tar};
@@ -43,7 +43,7 @@ fn path(digest: &str) -> String {
 /// A file cannot be packed.
 pub(super) fn layout(
     release: &Release,
-    machine: &Machine,
+    machine: &TargetMachine,
     contents: &Contents,
     program: &[u8],
 ) -> Result<Vec<ArchiveFile>> {
@@ -77,7 +77,7 @@ pub(super) fn layout(
 }
 
 /// Returns the configuration of the image. `layer` is the digest of the unpacked layer.
-fn config(release: &Release, machine: &Machine, layer: &str) -> Result<Value> {
+fn config(release: &Release, machine: &TargetMachine, layer: &str) -> Result<Value> {
     let created = release.time()?;
     Ok(json!({
         "created": created,

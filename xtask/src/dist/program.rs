@@ -9,14 +9,14 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::elf;
-use super::linked::Linked;
+use super::linked::LinkedPackages;
 
 /// The maximum size of a released program, because it is uploaded to hosts that lack it before each transfer.
 const PROGRAM_BYTES_MAX: usize = 14_000_000;
 
 /// A kind of machine for which releases are made, with its names in different formats.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(super) struct TargetMachine {
     /// The name in `uname -m`, RPM and Rust.
     pub name: &'static str,
     /// The name in Debian.
@@ -26,12 +26,12 @@ pub(super) struct Machine {
 }
 
 /// All kinds of machines that a release is made for.
-pub(super) const MACHINES: [Machine; 2] = [
-    Machine { name: "x86_64", debian: "amd64", oci: "amd64" },
-    Machine { name: "aarch64", debian: "arm64", oci: "arm64" },
+pub(super) const MACHINES: [TargetMachine; 2] = [
+    TargetMachine { name: "x86_64", debian: "amd64", oci: "amd64" },
+    TargetMachine { name: "aarch64", debian: "arm64", oci: "arm64" },
 ];
 
-impl Machine {
+impl TargetMachine {
     /// Returns the kind of the machine that this runs on.
     pub(super) fn here() -> Result<&'static Self> {
         let found = MACHINES.iter().find(|machine| machine.name == env::consts::ARCH);
@@ -68,7 +68,7 @@ pub(super) struct Library {
 
 /// The source tree with the tools that build it.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub(super) struct BuildEnvironment {
     cargo: OsString,
     workspace: PathBuf,
     target_dir: PathBuf,
@@ -77,7 +77,7 @@ pub(super) struct Workshop {
     rust_commit: String,
 }
 
-impl Workshop {
+impl BuildEnvironment {
     /// Opens the tree that this program was built from. `target_dir` is relative to it.
     pub(super) fn open(target_dir: &Path) -> Result<Self> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -108,7 +108,7 @@ impl Workshop {
     }
 
     /// Returns what a build for `machine` needs and this machine lacks, or `None` if it can be built.
-    pub(super) fn lacking(&self, machine: &Machine) -> Option<String> {
+    pub(super) fn lacking(&self, machine: &TargetMachine) -> Option<String> {
         let (triple, linker) = (machine.triple(), machine.linker());
         if !self.sysroot.join("lib/rustlib").join(&triple).join("lib").is_dir() {
             return Some(format!("its Rust library: rustup target add {triple}"));
@@ -120,12 +120,12 @@ impl Workshop {
     }
 
     /// Returns the libraries in the program that cargo does not know.
-    pub(super) fn libraries(&self, machine: &Machine) -> Vec<Library> {
+    pub(super) fn libraries(&self, machine: &TargetMachine) -> Vec<Library> {
         let rust_version = self.rust_version.clone();
         let mut libraries =
             vec![Library { name: "rust-std", version: rust_version, licence: "MIT OR Apache-2.0" }];
         // The version of a library for another machine is known only by running its code.
-        let is_here = Machine::here().is_ok_and(|here| here == machine);
+        let is_here = TargetMachine::here().is_ok_and(|here| here == machine);
         let said = output_of(Command::new("getconf").arg("GNU_LIBC_VERSION")).unwrap_or_default();
         let version = said.trim().strip_prefix("glibc ").filter(|_| is_here).unwrap_or("unknown").to_owned();
         libraries.push(Library { name: "glibc", version, licence: "LGPL-2.1-or-later" });
@@ -136,7 +136,12 @@ impl Workshop {
     ///
     /// # Errors
     /// The build fails, or its result does not pass the checks.
-    pub(super) fn build(&self, machine: &Machine, profile: Profile, linked: &Linked) -> Result<Vec<u8>> {
+    pub(super) fn build(
+        &self,
+        machine: &TargetMachine,
+        profile: Profile,
+        linked: &LinkedPackages,
+    ) -> Result<Vec<u8>> {
         let remaps = self.remaps(linked);
         self.run_cargo(machine, profile, &remaps)?;
         let directory = match profile {
@@ -157,7 +162,12 @@ impl Workshop {
 
     /// Runs cargo. `crt-static` makes the program static. The target must be named, because the flags would otherwise
     /// apply to build scripts and procedural macros, which cannot be static.
-    fn run_cargo(&self, machine: &Machine, profile: Profile, remaps: &[(PathBuf, String)]) -> Result<()> {
+    fn run_cargo(
+        &self,
+        machine: &TargetMachine,
+        profile: Profile,
+        remaps: &[(PathBuf, String)],
+    ) -> Result<()> {
         let triple = machine.triple();
         let mut cargo = self.cargo();
         cargo.args(["build", "--locked", "-p", "hakobu", "--target", &triple, "--target-dir"]);
@@ -168,7 +178,7 @@ impl Workshop {
             Profile::Release => cargo.arg("--release").env("CARGO_PROFILE_RELEASE_STRIP", "symbols"),
             Profile::Dist => cargo.args(["--profile", "dist"]),
         };
-        if Machine::here().is_ok_and(|here| here != machine) {
+        if TargetMachine::here().is_ok_and(|here| here != machine) {
             let variable = triple.to_uppercase().replace('-', "_");
             cargo.env(format!("CARGO_TARGET_{variable}_LINKER"), machine.linker());
         }
@@ -179,7 +189,7 @@ impl Workshop {
 
     /// Returns the paths of this machine that panic messages would contain, with their replacements. The last one
     /// that matches is used.
-    fn remaps(&self, linked: &Linked) -> Vec<(PathBuf, String)> {
+    fn remaps(&self, linked: &LinkedPackages) -> Vec<(PathBuf, String)> {
         let mut remaps = vec![
             (self.workspace.clone(), "/hakobu".to_owned()),
             (self.target_dir.clone(), "/target".to_owned()),

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::linked::Linked;
+use super::linked::LinkedPackages;
 
 /// The long description in packages, below the summary.
 pub(super) const LONG_DESCRIPTION: &str = "\
@@ -33,7 +33,7 @@ pub(super) struct Release {
 
 impl Release {
     /// Returns the release of the present source tree.
-    pub(super) fn of(linked: &Linked, workspace: &Path) -> Result<Self> {
+    pub(super) fn of(linked: &LinkedPackages, workspace: &Path) -> Result<Self> {
         let package = linked.root()?;
         let (description, licence) = (package.description.clone(), package.licence.clone());
         Ok(Self {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 
 use super::contents::{Contents, DOCUMENT_DIRECTORY, Layout, NOTICES};
-use super::program::Machine;
+use super::program::TargetMachine;
 use super::release::{LONG_DESCRIPTION, Release};
 use super::sums::sha256;
 use super::tarball::{ArchiveFile, gzip};
@@ -86,7 +86,7 @@ impl PackageFile {
 /// A file cannot be packed, or is larger than the format allows.
 pub(super) fn package(
     release: &Release,
-    machine: &Machine,
+    machine: &TargetMachine,
     contents: &Contents,
     program: &[u8],
 ) -> Result<Vec<u8>> {
@@ -124,7 +124,7 @@ fn text(text: impl Into<String>) -> TagValue {
 }
 
 /// Returns the tags that describe the package.
-fn about(release: &Release, machine: &Machine, epoch: u32) -> BTreeMap<u32, TagValue> {
+fn about(release: &Release, machine: &TargetMachine, epoch: u32) -> BTreeMap<u32, TagValue> {
     BTreeMap::from([
         (100, TagValue::Texts(vec!["C".to_owned()])),
         (1000, text("hakobu")),

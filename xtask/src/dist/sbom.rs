@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::linked::{Linked, LinkedPackage};
+use super::linked::{LinkedPackage, LinkedPackages};
 use super::program::Library;
 use super::release::Release;
 use super::sums::sha256;
@@ -14,7 +14,7 @@ use super::sums::sha256;
 /// The program's own package is not among the linked ones.
 pub(super) fn bill(
     release: &Release,
-    linked: &Linked,
+    linked: &LinkedPackages,
     libraries: &[Library],
     program: &[u8],
 ) -> Result<Vec<u8>> {
@@ -70,7 +70,7 @@ fn reference(library: &Library) -> String {
 }
 
 /// Returns the dependencies of each component. Libraries that cargo does not know belong to the program.
-fn dependencies(linked: &Linked, root: &LinkedPackage, libraries: &[Library]) -> Vec<Value> {
+fn dependencies(linked: &LinkedPackages, root: &LinkedPackage, libraries: &[Library]) -> Vec<Value> {
     let of_package = |package: &LinkedPackage| {
         let mut uses: Vec<_> = package.uses.iter().cloned().collect();
         if package.reference() == root.reference() {

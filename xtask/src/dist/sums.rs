@@ -15,13 +15,13 @@ const SUMS: &str = "SHA256SUMS";
 
 /// The folder of the results, with the digests of the added files.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct DistResults {
     directory: PathBuf,
     /// Digests by file name.
     digests: BTreeMap<String, String>,
 }
 
-impl Results {
+impl DistResults {
     /// Opens the folder, and creates it if it does not exist.
     pub(super) fn open(directory: &Path) -> Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn sums_are_as_sha256sum_reads_them() {
         let place = tempfile::tempdir().unwrap();
-        let mut results = Results::open(place.path()).unwrap();
+        let mut results = DistResults::open(place.path()).unwrap();
         results.add("b", b"abc", 0o644).unwrap();
         let path = results.add("a", b"", 0o755).unwrap();
         results.add_digest("a").unwrap();
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_folder_is_written_anew() {
         let place = tempfile::tempdir().unwrap();
-        let results = Results::open(place.path()).unwrap();
+        let results = DistResults::open(place.path()).unwrap();
         let file = |path: &str| ArchiveFile { path: path.to_owned(), mode: 0o644, data: b"x".to_vec() };
         results.add_directory("image", &[file("blobs/old")]).unwrap();
         results.add_directory("image", &[file("blobs/new"), file("top")]).unwrap();

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::generate::is_draft;
 use super::model::{Name, Time};
-use super::promise::{Abilities, Expected, Promise};
+use super::promise::{Abilities, ExpectedEntry, Promise};
 use super::select::Selection;
 use super::step::Step;
-use super::walk::{Entry, Kind, Snapshot};
+use super::walk::{SeenEntry, SeenKind, Snapshot};
 
 /// A difference between the result and the promise.
 #[derive(Clone, Debug)]
@@ -106,8 +106,8 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
 
 fn entry_as_promised(
     path: &Name,
-    expected: &Expected,
-    found: &Entry,
+    expected: &ExpectedEntry,
+    found: &SeenEntry,
     proof: &Proof,
     wrong: &mut Vec<Violation>,
 ) {
@@ -118,7 +118,7 @@ fn entry_as_promised(
         say("content", words);
         return;
     }
-    let is_link = matches!(found.kind, Kind::Link(_));
+    let is_link = matches!(found.kind, SeenKind::Link(_));
     // Set-ID bits that the source lacks are removed, whatever the owner.
     let mask = if free.set_id { 0o1777 | 0o6000 & !want.mode } else { 0o7777 };
     let is_narrower = free.narrower && found.mode & !want.mode == 0;
@@ -132,14 +132,14 @@ fn entry_as_promised(
         say("time", format!("the time is {}, and has to be {}", clock(found.mtime), clock(want.mtime)));
     }
     for (kind, is_acl, is_free) in [("xattr", false, free.xattrs), ("acl", true, free.acl)] {
-        let of = |entry: &Entry| -> BTreeMap<Name, Vec<u8>> {
+        let of = |entry: &SeenEntry| -> BTreeMap<Name, Vec<u8>> {
             let ours =
                 entry.xattrs.iter().filter(|(name, _)| name.0.starts_with(b"system.posix_acl") == is_acl);
             ours.map(|(name, value)| (name.clone(), value.clone())).collect()
         };
         if !is_free && of(found) != of(want) {
             let names =
-                |entry: &Entry| of(entry).keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                |entry: &SeenEntry| of(entry).keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             say(kind, format!("the attributes are [{}], and have to be [{}]", names(found), names(want)));
         }
     }
@@ -152,12 +152,12 @@ fn clock(time: Time) -> String {
     format!("{}.{:09}", time.s, time.ns)
 }
 
-fn told(kind: &Kind) -> String {
+fn told(kind: &SeenKind) -> String {
     match kind {
-        Kind::File { size, digest } => {
+        SeenKind::File { size, digest } => {
             format!("a file of {size} B with digest {:02x}{:02x}{:02x}…", digest[0], digest[1], digest[2])
         }
-        Kind::Link(to) => format!("a link to {}", Name(to.clone())),
+        SeenKind::Link(to) => format!("a link to {}", Name(to.clone())),
         other => format!("{other:?}"),
     }
 }
@@ -189,7 +189,7 @@ pub fn after_fault(
         let is_old = old.is_some_and(|old| old.kind == entry.kind);
         let is_new = new.is_some_and(|new| new.entry.kind == entry.kind || new.or.contains(&entry.kind));
         if !(is_old || is_new || mixes && entry.is_file()) {
-            let one = |entry: Option<&Kind>| entry.map_or("nothing".to_owned(), told);
+            let one = |entry: Option<&SeenKind>| entry.map_or("nothing".to_owned(), told);
             let words = format!(
                 "after a fault it is {}, neither what was there ({}) nor what has to be ({})",
                 told(&entry.kind),
@@ -226,7 +226,8 @@ pub fn unchanged(before: &Snapshot, after: &Snapshot, kind: &'static str) -> Vec
             // Allocated space may be reported late because of delayed allocation, and the reported size of a directory
             // means nothing.
             Some(now)
-                if (Entry { room: entry.room, told_bytes: entry.told_bytes, ..now.clone() }) != *entry =>
+                if (SeenEntry { room: entry.room, told_bytes: entry.told_bytes, ..now.clone() })
+                    != *entry =>
             {
                 let mut what = Vec::new();
                 let mut add = |differs: bool, word: &'static str| {
@@ -295,7 +296,7 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
         }
         let is_foreign = step.is_without("owner") || !able.owners;
         let mask = if is_foreign { 0o1777 | 0o6000 & !entry.mode } else { 0o7777 };
-        if able.modes && !matches!(entry.kind, Kind::Link(_)) && entry.mode & mask != there.mode & mask {
+        if able.modes && !matches!(entry.kind, SeenKind::Link(_)) && entry.mode & mask != there.mode & mask {
             note(path, "mode");
         }
         if able.owners && !step.is_without("owner") && entry.owner != there.owner {
@@ -304,7 +305,7 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
         if able.time(entry.mtime) != there.mtime {
             note(path, "time");
         }
-        let attributes = |entry: &Entry| -> Vec<(Name, Vec<u8>)> {
+        let attributes = |entry: &SeenEntry| -> Vec<(Name, Vec<u8>)> {
             let compared = entry.xattrs.iter().filter(|(name, _)| {
                 let is_acl = name.0.starts_with(b"system.posix_acl");
                 able.has_attribute(name) && !step.is_without(if is_acl { "acl" } else { "xattr" })
@@ -334,7 +335,7 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
         let parent_differs =
             path.parent().is_some_and(|parent| !source.contains_key(&parent) || blocked.contains(&parent));
         // Sockets on neither side take part.
-        let counts = target.get(path).is_some_and(|entry| entry.kind != Kind::Socket);
+        let counts = target.get(path).is_some_and(|entry| entry.kind != SeenKind::Socket);
         if counts && !source.contains_key(path) && !parent_differs && select.may_remove(path, target) {
             note(path, "only_in_target");
         }

@@ -12,13 +12,13 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::check::{Proof, Violation};
-use super::ground;
-use super::ground::faults::Fault;
-use super::ground::meddling::SECRET;
-use super::ground::plants::VARIABLE;
-use super::ground::run::Surroundings;
+use super::environment;
+use super::environment::faults::Fault;
+use super::environment::plants::VARIABLE;
+use super::environment::run::Surroundings;
+use super::environment::tree_changes::SECRET;
+use super::file_systems::Pool;
 use super::model::Name;
-use super::place::Pool;
 use super::shell_word::quoted;
 
 /// The deadline of a run.
@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A run that has ended.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct CommandResult {
     /// The command line, for people.
     pub typed: String,
     /// The exit code; `None` after a signal or the deadline.
@@ -47,7 +47,7 @@ pub struct Ran {
     pub strayed: Vec<String>,
 }
 
-impl std::fmt::Display for Ran {
+impl std::fmt::Display for CommandResult {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let end: String = String::from_utf8_lossy(&self.output).chars().take(2000).collect();
         write!(out, "$ {}\n{end}{}exit code {:?}", self.typed, self.errors, self.code)
@@ -61,7 +61,7 @@ pub fn run(
     report: &Path,
     notes: &Path,
     plant: Option<&str>,
-) -> anyhow::Result<Ran> {
+) -> anyhow::Result<CommandResult> {
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
@@ -82,7 +82,7 @@ pub fn run(
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(8));
     };
-    Ok(Ran {
+    Ok(CommandResult {
         typed: typed(program, words),
         code: if hung { None } else { status.code() },
         hung,
@@ -99,32 +99,32 @@ fn read_report(file: &Path) -> Value {
     fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
 }
 
-/// Runs the program with a fault. `place` is the target's file system, the source and the target. Also returns the
-/// entries of source and target that the fault changed.
+/// Runs the program with a fault. Also returns the entries of source and target that the fault changed. `file_system`
+/// is that of the target.
 pub fn run_with(
     fault: &Fault,
     program: &Path,
     words: &[OsString],
     (report, notes): (&Path, &Path),
     pool: &mut Pool,
-    place: (&str, &Path, &Path),
+    (file_system, source, target): (&str, &Path, &Path),
     plant: Option<&str>,
-) -> anyhow::Result<(Ran, Vec<Name>)> {
+) -> anyhow::Result<(CommandResult, Vec<Name>)> {
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
     command.envs(plant.map(|plant| (VARIABLE, plant)));
-    let (hosts, mounted) = pool.both(place.0);
+    let (hosts, mounted) = pool.both(file_system);
     let mut around = Surroundings {
         scratch: notes,
         hosts,
-        source: Some(place.1),
-        target: Some(place.2),
+        source: Some(source),
+        target: Some(target),
         mounted,
         input: None,
         deadline: DEADLINE,
     };
-    let ran = ground::run::run_with(Some(fault), command, &mut around)?;
+    let ran = environment::run::run_with(Some(fault), command, &mut around)?;
     let mut strayed = ran.left_behind.clone();
     if let Some(outside) = &ran.outside {
         for (path, entry) in super::walk::walk(outside)?.iter().filter(|(_, entry)| entry.is_file()) {
@@ -132,7 +132,7 @@ pub fn run_with(
                 strayed.push(format!("{path} of {} B was written outside of the tree", entry.size()));
             }
         }
-        if holds_secret(place.2)? {
+        if holds_secret(target)? {
             strayed.push("what a link in the source leads to was copied".to_owned());
         }
         fs::remove_dir_all(outside.parent().unwrap_or(outside))?;
@@ -145,7 +145,7 @@ pub fn run_with(
     renamed.extend(changed.iter().map(|path| Name([&path.0[..], b".tampered"].concat())));
     changed.extend(renamed);
     let errors = format!("{}{}", String::from_utf8_lossy(&ran.stderr), ran.hung.clone().unwrap_or_default());
-    let told = Ran {
+    let told = CommandResult {
         typed: format!("{} # with {fault:?}", typed(program, words)),
         code: ran.code,
         hung: ran.hung.is_some(),
@@ -191,7 +191,7 @@ fn typed(program: &Path, words: &[OsString]) -> String {
     line
 }
 
-impl Ran {
+impl CommandResult {
     /// Checks what holds for every run: no panic, no end by a signal, and agreement of text, report and exit code.
     pub fn wrong(&self) -> Vec<Violation> {
         let mut wrong = Vec::new();

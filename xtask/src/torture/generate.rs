@@ -1,6 +1,8 @@
 //! Generates random trees: with usual content, unusual content, and sizes around each threshold.
 
-use super::model::{Attribute, Content, Extent, Fill, Name, Node, Time, Tree, Value, What};
+use super::model::{
+    Attribute, AttributeValue, Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode,
+};
 use super::rng::Rng;
 
 const KIB: u64 = 1 << 10;
@@ -67,34 +69,35 @@ pub struct Limits {
 }
 
 /// Returns a random tree.
-pub fn tree(rng: &mut Rng, limits: Limits) -> Tree {
-    let mut maker = Maker { rng, limits, data_left: limits.data_bytes, nodes: Vec::new() };
-    let root = maker.node(Name::default(), What::Directory);
+pub fn tree(rng: &mut Rng, limits: Limits) -> ModelTree {
+    let mut maker = TreeGenerator { rng, limits, data_left: limits.data_bytes, nodes: Vec::new() };
+    let root = maker.node(Name::default(), NodeKind::Directory);
     maker.nodes.push(root);
     let count = maker.rng.between(1, limits.entries);
     for _ in 0..count {
         maker.add();
     }
-    Tree { nodes: maker.nodes }
+    ModelTree { nodes: maker.nodes }
 }
 
 /// Returns another random entry for a tree, with an unused name.
-pub fn further(rng: &mut Rng, limits: Limits, tree: &Tree) -> Node {
-    let mut maker = Maker { rng, limits, data_left: limits.data_bytes, nodes: tree.nodes.clone() };
+pub fn further(rng: &mut Rng, limits: Limits, tree: &ModelTree) -> TreeNode {
+    let mut maker = TreeGenerator { rng, limits, data_left: limits.data_bytes, nodes: tree.nodes.clone() };
     maker.add();
-    maker.nodes.pop().unwrap_or_else(|| maker.node(Name(b"further".to_vec()), What::Directory))
+    maker.nodes.pop().unwrap_or_else(|| maker.node(Name(b"further".to_vec()), NodeKind::Directory))
 }
 
-struct Maker<'a> {
+struct TreeGenerator<'a> {
     rng: &'a mut Rng,
     limits: Limits,
     data_left: u64,
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
 }
 
-impl Maker<'_> {
+impl TreeGenerator<'_> {
     fn add(&mut self) {
-        let directories: Vec<&Node> = self.nodes.iter().filter(|node| node.what == What::Directory).collect();
+        let directories: Vec<&TreeNode> =
+            self.nodes.iter().filter(|node| node.kind == NodeKind::Directory).collect();
         // Prefer the newest directory, so that some trees become deep.
         let at = if self.rng.percent(40) {
             directories.len() - 1
@@ -105,10 +108,10 @@ impl Maker<'_> {
         let files: Vec<Name> = self
             .nodes
             .iter()
-            .filter(|node| matches!(node.what, What::File(_)))
+            .filter(|node| matches!(node.kind, NodeKind::File(_)))
             .map(|node| node.path.clone())
             .collect();
-        let what = match self.rng.weighted(&[
+        let kind = match self.rng.weighted(&[
             22,
             60,
             8,
@@ -116,13 +119,13 @@ impl Maker<'_> {
             if self.limits.special { 2 } else { 0 },
             if files.is_empty() { 0 } else { 8 },
         ]) {
-            0 => What::Directory,
-            1 => What::File(content_within(self.rng, self.limits, &mut self.data_left)),
-            2 => What::Link(link_target(self.rng)),
-            3 => What::Pipe,
-            4 if self.rng.percent(50) => What::Device(1, self.rng.between(3, 9) as u32),
-            4 => What::Socket,
-            _ => What::SameAs(files[self.rng.below(files.len() as u64) as usize].clone()),
+            0 => NodeKind::Directory,
+            1 => NodeKind::File(content_within(self.rng, self.limits, &mut self.data_left)),
+            2 => NodeKind::Link(link_target(self.rng)),
+            3 => NodeKind::Pipe,
+            4 if self.rng.percent(50) => NodeKind::Device(1, self.rng.between(3, 9) as u32),
+            4 => NodeKind::Socket,
+            _ => NodeKind::SameAs(files[self.rng.below(files.len() as u64) as usize].clone()),
         };
         let mut path = directory.join(&name(self.rng, self.limits));
         let mut number = 0;
@@ -133,24 +136,24 @@ impl Maker<'_> {
                 path = Name(format!("n{}-{number}", self.nodes.len()).into_bytes());
             }
         }
-        let node = self.node(path, what);
+        let node = self.node(path, kind);
         self.nodes.push(node);
     }
 
-    fn node(&mut self, path: Name, what: What) -> Node {
+    fn node(&mut self, path: Name, kind: NodeKind) -> TreeNode {
         let rng = &mut *self.rng;
         let owner =
             |rng: &mut Rng| if rng.percent(60) { 0 } else { rng.pick(&[1, 33, 1000, 65534, 4_294_967_290]) };
-        let mut mode = match (&what, rng.below(10)) {
-            (What::Directory, 0..6) => 0o755,
+        let mut mode = match (&kind, rng.below(10)) {
+            (NodeKind::Directory, 0..6) => 0o755,
             (_, 0..6) => 0o644,
             _ => rng.below(0o1000) as u32,
         };
         if rng.percent(6) {
             mode |= rng.pick(&[0o1000, 0o2000, 0o4000, 0o6000, 0o7000]);
         }
-        let attributes = attributes(rng, &what, self.limits.value_bytes);
-        Node { path, what, mode, uid: owner(rng), gid: owner(rng), mtime: time(rng), attributes }
+        let attributes = attributes(rng, &kind, self.limits.value_bytes);
+        TreeNode { path, kind, mode, uid: owner(rng), gid: owner(rng), mtime: time(rng), attributes }
     }
 }
 
@@ -247,21 +250,21 @@ pub fn time(rng: &mut Rng) -> Time {
     Time { s, ns }
 }
 
-fn attributes(rng: &mut Rng, what: &What, value_bytes: usize) -> Vec<Attribute> {
+fn attributes(rng: &mut Rng, kind: &NodeKind, value_bytes: usize) -> Vec<Attribute> {
     let mut found = Vec::new();
-    let user = matches!(what, What::File(_) | What::Directory);
+    let user = matches!(kind, NodeKind::File(_) | NodeKind::Directory);
     if !user || rng.percent(70) {
         return found;
     }
     for number in 0..rng.pick(&[1, 1, 1, 2, 3, 12]) {
         let space = rng.pick(&["user", "user", "user", "trusted"]);
         let value = match rng.below(8) {
-            0 => Value::Text(Name::default()),
+            0 => AttributeValue::Text(Name::default()),
             1 => {
                 let length = rng.pick(&[255, 1024, 3000, 4000, 4096, 16_384, 65_536]);
-                Value::Noise(length.min(value_bytes), rng.next())
+                AttributeValue::Noise(length.min(value_bytes), rng.next())
             }
-            _ => Value::Text(Name(format!("value {number}").into_bytes())),
+            _ => AttributeValue::Text(Name(format!("value {number}").into_bytes())),
         };
         let name = if rng.percent(3) { "n".repeat(240) } else { format!("a{number}") };
         found.push(Attribute { name: Name(format!("{space}.{name}").into_bytes()), value });
@@ -269,11 +272,14 @@ fn attributes(rng: &mut Rng, what: &What, value_bytes: usize) -> Vec<Attribute> 
     if rng.percent(30) {
         found.push(list(rng, "system.posix_acl_access"));
     }
-    if *what == What::Directory && rng.percent(25) {
+    if *kind == NodeKind::Directory && rng.percent(25) {
         found.push(list(rng, "system.posix_acl_default"));
     }
-    if matches!(what, What::File(_)) && rng.percent(8) {
-        found.push(Attribute { name: Name(b"security.capability".to_vec()), value: Value::Capability });
+    if matches!(kind, NodeKind::File(_)) && rng.percent(8) {
+        found.push(Attribute {
+            name: Name(b"security.capability".to_vec()),
+            value: AttributeValue::Capability,
+        });
     }
     found
 }
@@ -284,7 +290,7 @@ pub fn list(rng: &mut Rng, name: &str) -> Attribute {
     let users = (0..many).map(|user| (1000 + user, rng.below(8) as u16)).collect();
     let mut permissions = || rng.below(8) as u16;
     let basic = [permissions(), permissions(), permissions(), permissions()];
-    Attribute { name: Name(name.as_bytes().to_vec()), value: Value::List(basic, users) }
+    Attribute { name: Name(name.as_bytes().to_vec()), value: AttributeValue::List(basic, users) }
 }
 
 fn fill(rng: &mut Rng) -> Fill {
@@ -323,7 +329,7 @@ fn content_within(rng: &mut Rng, limits: Limits, data_left: &mut u64) -> Content
         let length = length.min(size.saturating_sub(at)).min(*data_left);
         if length > 0 {
             *data_left -= length;
-            content.extents.push(Extent { at, length, fill: fill(rng) });
+            content.extents.push(FileExtent { at, length, fill: fill(rng) });
         }
     };
     // The length of a piece of data at the start, in the middle, or at the end.

@@ -3,16 +3,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::environment::faults::{Fault, Process, Trigger};
+use super::file_systems::HistorySetting;
 use super::generate::{self, Limits};
-use super::ground::faults::{Fault, Process, Trigger};
 use super::headroom::Headroom;
 use super::misfortune;
-use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
+use super::model::{Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode};
 use super::mutate::{self, Mutation};
-use super::place::Setting;
 use super::rng::Rng;
 use super::scarcity;
-use super::step::{self, Shape, Step, Verb};
+use super::step::{self, Shape, Step, StepVerb};
 
 /// One seed in this many is about resuming a large file.
 const RESUMED_ONE_IN: u64 = 60;
@@ -26,18 +26,18 @@ pub struct History {
     /// The seed.
     pub seed: u64,
     /// The file systems, hosts and transport.
-    pub setting: Setting,
+    pub setting: HistorySetting,
     /// The initial source.
-    pub source: Tree,
+    pub source: ModelTree,
     /// The initial target, if there is one.
-    pub target: Option<Tree>,
+    pub target: Option<ModelTree>,
     /// The events, in order.
-    pub events: Vec<Event>,
+    pub events: Vec<HistoryEvent>,
 }
 
 /// An event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Event {
+pub enum HistoryEvent {
     /// Changes the source, as another program would.
     Source(Mutation),
     /// Changes the target, as another program would.
@@ -51,7 +51,7 @@ pub enum Event {
 }
 
 /// Returns the history of a seed in a setting.
-pub fn of_seed(seed: u64, setting: Setting) -> History {
+pub fn of_seed(seed: u64, setting: HistorySetting) -> History {
     // Resuming a large file takes seconds and is rare otherwise.
     if seed.is_multiple_of(RESUMED_ONE_IN) && setting.may_be_resumed() {
         return resumed(seed, setting);
@@ -63,7 +63,7 @@ pub fn of_seed(seed: u64, setting: Setting) -> History {
 }
 
 /// Returns the history of a seed with no file larger than `size_bytes_max`.
-pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> History {
+pub fn of_seed_within(seed: u64, setting: HistorySetting, size_bytes_max: u64) -> History {
     let mut rng = Rng::new(seed);
     let mut limits = limits(&mut rng, &setting);
     limits.size_bytes = limits.size_bytes.min(size_bytes_max);
@@ -78,7 +78,7 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
         let mut next = step::random(&mut rng, &source);
         // The first step writes, since a history that only reads would test little.
         if events.is_empty() && !next.writes() {
-            next = Step::plain(Verb::Copy, Shape::Contents);
+            next = Step::plain(StepVerb::Copy, Shape::Contents);
         }
         setting.fit(&mut next);
         if next.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
@@ -89,43 +89,50 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
             && let Some((one, other)) = two_files(&mut rng, &source)
         {
             // Changes to one name in place would reach the others.
-            events.push(Event::Target(Mutation::LinkTo(one, other)));
+            events.push(HistoryEvent::Target(Mutation::LinkTo(one, other)));
         }
         let interrupted = next.fault.is_some() && rng.percent(30);
         let again = content_alone_differs(&mut rng, &next);
-        events.push(if interrupted { Event::Interrupted(next) } else { Event::Run(next) });
+        events.push(if interrupted { HistoryEvent::Interrupted(next) } else { HistoryEvent::Run(next) });
         events.extend(again.into_iter().flatten());
         for _ in 0..rng.below(5) {
             let mutation = mutate::random(&mut rng, &source, limits);
-            events.push(if rng.percent(65) { Event::Source(mutation) } else { Event::Target(mutation) });
+            events.push(if rng.percent(65) {
+                HistoryEvent::Source(mutation)
+            } else {
+                HistoryEvent::Target(mutation)
+            });
         }
     }
     // The last run has to complete what was interrupted.
     if matches!(
-        events.iter().rev().find(|event| matches!(event, Event::Run(_) | Event::Interrupted(_))),
-        Some(Event::Interrupted(_))
+        events
+            .iter()
+            .rev()
+            .find(|event| matches!(event, HistoryEvent::Run(_) | HistoryEvent::Interrupted(_))),
+        Some(HistoryEvent::Interrupted(_))
     ) {
-        events.push(Event::Run(Step::plain(Verb::Copy, Shape::Contents)));
+        events.push(HistoryEvent::Run(Step::plain(StepVerb::Copy, Shape::Contents)));
     }
     History { seed, setting, source, target, events }
 }
 
 /// Returns the events after the copy of a single file: its content changes while size and time stay the same, which
 /// only a comparison of content finds.
-fn content_alone_differs(rng: &mut Rng, copied: &Step) -> Option<[Event; 2]> {
+fn content_alone_differs(rng: &mut Rng, copied: &Step) -> Option<[HistoryEvent; 2]> {
     let Shape::OneFile(path) = &copied.shape else { return None };
-    if copied.verb != Verb::Copy || copied.dry_run || !rng.percent(40) {
+    if copied.verb != StepVerb::Copy || copied.dry_run || !rng.percent(40) {
         return None;
     }
-    let extent = Extent { at: 0, length: 1, fill: Fill::Noise(rng.next()) };
+    let extent = FileExtent { at: 0, length: 1, fill: Fill::Noise(rng.next()) };
     let step = Step { by_digest: true, fault: None, ..copied.clone() };
-    Some([Event::Source(Mutation::RewriteKeepingTime(path.clone(), extent)), Event::Run(step)])
+    Some([HistoryEvent::Source(Mutation::RewriteKeepingTime(path.clone(), extent)), HistoryEvent::Run(step)])
 }
 
 /// Returns the names of two files of a tree.
-fn two_files(rng: &mut Rng, tree: &Tree) -> Option<(Name, Name)> {
-    let is_file = |node: &&Node| matches!(node.what, What::File(_));
-    let mut files: Vec<&Node> = tree.nodes.iter().filter(is_file).collect();
+fn two_files(rng: &mut Rng, tree: &ModelTree) -> Option<(Name, Name)> {
+    let is_file = |node: &&TreeNode| matches!(node.kind, NodeKind::File(_));
+    let mut files: Vec<&TreeNode> = tree.nodes.iter().filter(is_file).collect();
     if files.len() < 2 {
         return None;
     }
@@ -135,11 +142,11 @@ fn two_files(rng: &mut Rng, tree: &Tree) -> Option<(Name, Name)> {
 
 /// Returns a history in which a large file is copied, hakobu is killed once its journal has begun, the file is
 /// rewritten with the same size and time, and copied again.
-pub fn resumed(seed: u64, setting: Setting) -> History {
+pub fn resumed(seed: u64, setting: HistorySetting) -> History {
     let mut rng = Rng::new(seed.rotate_left(17));
-    let node = |path: &[u8], what| Node {
+    let node = |path: &[u8], kind| TreeNode {
         path: Name(path.to_vec()),
-        what,
+        kind,
         mode: 0o755,
         uid: 0,
         gid: 0,
@@ -147,26 +154,26 @@ pub fn resumed(seed: u64, setting: Setting) -> History {
         attributes: Vec::new(),
     };
     let size = 300 << 20;
-    let extents = vec![Extent { at: 0, length: size, fill: Fill::Noise(rng.next()) }];
-    let file = node(b"large", What::File(Content { size, extents }));
-    let copy = Step::plain(Verb::Copy, Shape::Contents);
+    let extents = vec![FileExtent { at: 0, length: size, fill: Fill::Noise(rng.next()) }];
+    let file = node(b"large", NodeKind::File(Content { size, extents }));
+    let copy = Step::plain(StepVerb::Copy, Shape::Contents);
     let when = Trigger::AfterMs(1200 + rng.below(800));
     let slow = Step {
         manner: vec!["--bwlimit=80M".to_owned()],
         fault: Some(Fault::Kill { process: Process::Controller, when }),
         ..copy.clone()
     };
-    let rewrite = Extent { at: rng.below(40 << 20), length: 8 << 20, fill: Fill::Noise(rng.next()) };
+    let rewrite = FileExtent { at: rng.below(40 << 20), length: 8 << 20, fill: Fill::Noise(rng.next()) };
     let events = vec![
-        Event::Interrupted(slow),
-        Event::Source(Mutation::RewriteKeepingTime(Name(b"large".to_vec()), rewrite)),
-        Event::Run(copy),
+        HistoryEvent::Interrupted(slow),
+        HistoryEvent::Source(Mutation::RewriteKeepingTime(Name(b"large".to_vec()), rewrite)),
+        HistoryEvent::Run(copy),
     ];
-    let source = Tree { nodes: vec![node(b"", What::Directory), file] };
+    let source = ModelTree { nodes: vec![node(b"", NodeKind::Directory), file] };
     History { seed, setting, source, target: None, events }
 }
 
-fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
+fn limits(rng: &mut Rng, setting: &HistorySetting) -> Limits {
     let size_bytes = match rng.below(60) {
         0 => 5 << 30,
         1 | 2 => 70 << 20,

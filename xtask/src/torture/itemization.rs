@@ -9,7 +9,7 @@ use super::check::{Proof, Violation};
 use super::command::path_in;
 use super::generate::is_draft;
 use super::model::Name;
-use super::walk::{Entry, Kind, Snapshot};
+use super::walk::{SeenEntry, SeenKind, Snapshot};
 
 #[cfg(test)]
 mod tests;
@@ -246,8 +246,8 @@ impl ListedTarget<'_> {
         violations
     }
 
-    fn took_place(&self, action: &str, old: Option<&Entry>, new: Option<&Entry>) -> bool {
-        let is_folder = |entry: Option<&Entry>| entry.is_some_and(Entry::is_directory);
+    fn took_place(&self, action: &str, old: Option<&SeenEntry>, new: Option<&SeenEntry>) -> bool {
+        let is_folder = |entry: Option<&SeenEntry>| entry.is_some_and(SeenEntry::is_directory);
         let is_new_form = match (old, new) {
             (Some(old), Some(new)) => form(old) != form(new),
             (old, new) => old.is_some() != new.is_some(),
@@ -270,7 +270,7 @@ impl ListedTarget<'_> {
                 (Some(old), Some(new)) => {
                     new.is_file() && (old.inode != new.inode || new.links > 1 && is_touched(old, new))
                 }
-                (_, new) => new.is_some_and(Entry::is_file),
+                (_, new) => new.is_some_and(SeenEntry::is_file),
             },
             "delete" => old.is_some() && is_new_form || self.is_disturbed && new.is_none(),
             // Content that another name of the file has received shows under this one too.
@@ -299,7 +299,7 @@ impl ListedTarget<'_> {
                 }
                 (Some(old), Some(new)) if !deletions_only && is_changed(old, new) => {
                     // A change of one name of a file shows under its other names too.
-                    let shares = |own: &Entry, tree: &Snapshot, other: &Name| {
+                    let shares = |own: &SeenEntry, tree: &Snapshot, other: &Name| {
                         own.links > 1
                             && own.is_file()
                             && tree.get(other).is_some_and(|its| its.inode == own.inode)
@@ -319,26 +319,26 @@ impl ListedTarget<'_> {
 }
 
 /// Returns a number for the form of an entry, whatever its content.
-fn form(entry: &Entry) -> u8 {
+fn form(entry: &SeenEntry) -> u8 {
     match entry.kind {
-        Kind::Directory => 0,
-        Kind::File { .. } => 1,
-        Kind::Link(_) => 2,
-        Kind::Pipe => 3,
-        Kind::Character(_) => 4,
-        Kind::Block(_) => 5,
-        Kind::Socket => 6,
+        SeenKind::Directory => 0,
+        SeenKind::File { .. } => 1,
+        SeenKind::Link(_) => 2,
+        SeenKind::Pipe => 3,
+        SeenKind::Character(_) => 4,
+        SeenKind::Block(_) => 5,
+        SeenKind::Socket => 6,
     }
 }
 
 /// Returns true if something has reached an entry. Any change updates the change time, and no program can set it.
-fn is_touched(old: &Entry, new: &Entry) -> bool {
+fn is_touched(old: &SeenEntry, new: &SeenEntry) -> bool {
     old.inode != new.inode || old.ctime != new.ctime || is_changed(old, new)
 }
 
 /// Returns true if an entry is another one than before. A directory's time changes by itself, and is not listed.
-fn is_changed(old: &Entry, new: &Entry) -> bool {
-    let is_link = matches!(new.kind, Kind::Link(_));
+fn is_changed(old: &SeenEntry, new: &SeenEntry) -> bool {
+    let is_link = matches!(new.kind, SeenKind::Link(_));
     let is_folder = new.is_directory();
     old.kind != new.kind
         || old.mode != new.mode && !is_link

@@ -1,16 +1,16 @@
-//! Chooses the fault of a step. The effects of faults are in [`ground`](super::ground). To add one, implement it there
-//! and choose it here.
+//! Chooses the fault of a step. The effects of faults are in [`environment`](super::environment). To add one, implement
+//! it there and choose it here.
 
-use super::ground::faults::{Fault, INJECTED, Process, Trigger};
-use super::place::Setting;
+use super::environment::faults::{Fault, INJECTED, Process, Trigger};
+use super::file_systems::HistorySetting;
 use super::rng::Rng;
 
 /// Returns a random fault that is possible in a setting.
-pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
-    let far: Vec<_> = setting.way.far().collect();
+pub fn random(rng: &mut Rng, setting: &HistorySetting) -> Fault {
+    let remote_hosts: Vec<_> = setting.route.remote_hosts().collect();
     let seed = rng.next();
-    let process = |rng: &mut Rng| match (far.first(), rng.below(3)) {
-        (Some(_), 0) => Process::Agent(far[rng.below(far.len() as u64) as usize]),
+    let process = |rng: &mut Rng| match (remote_hosts.first(), rng.below(3)) {
+        (Some(_), 0) => Process::Agent(remote_hosts[rng.below(remote_hosts.len() as u64) as usize]),
         (Some(_), 1) => Process::Ssh,
         _ => Process::Controller,
     };
@@ -20,16 +20,18 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
         7..9 => Fault::KillAll { when },
         9 => Fault::Interrupt { when },
         10 => Fault::StopFor { process: process(rng), ms: rng.pick(&[5, 50, 300]), when },
-        11 if !far.is_empty() => Fault::LinkDown { host: far[0], ms: rng.pick(&[50, 400]), when },
-        12 if !setting.source_is_image() && !setting.way.is_far() => Fault::SourceChanges { seed, when },
+        11 if !remote_hosts.is_empty() => {
+            Fault::LinkDown { host: remote_hosts[0], ms: rng.pick(&[50, 400]), when }
+        }
+        12 if !setting.source_is_image() && !setting.route.is_remote() => Fault::SourceChanges { seed, when },
         13 => Fault::TargetDirectorySwapped { seed, when },
         14 => Fault::TargetDirectoryRenamed { seed, when },
         15 => Fault::TargetDirectoryRemoved { seed, when },
         16..19 if setting.may_lose_power() => Fault::PowerCut { when },
         _ => {
             let (calls, errors) = INJECTED[rng.below(INJECTED.len() as u64) as usize];
-            let process = match far.first() {
-                Some(host) if rng.percent(50) && !setting.way.is_sftp() => Process::Agent(*host),
+            let process = match remote_hosts.first() {
+                Some(host) if rng.percent(50) && !setting.route.is_sftp() => Process::Agent(*host),
                 _ => Process::Controller,
             };
             let errno = rng.pick(errors);
@@ -46,9 +48,9 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
 }
 
 /// Returns a random trigger. The times are short, since most runs end within milliseconds or soon after the login.
-fn trigger(rng: &mut Rng, setting: &Setting) -> Trigger {
+fn trigger(rng: &mut Rng, setting: &HistorySetting) -> Trigger {
     let moments: &[u64] =
-        if setting.way.is_far() { &[100, 300, 500, 700, 1000] } else { &[0, 1, 2, 3, 5, 8, 15] };
+        if setting.route.is_remote() { &[100, 300, 500, 700, 1000] } else { &[0, 1, 2, 3, 5, 8, 15] };
     match rng.below(8) {
         0 | 1 => Trigger::DraftAppears,
         2 => Trigger::BytesArrived(rng.pick(&[1, 1, 100_000, 1_000_000])),

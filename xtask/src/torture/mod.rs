@@ -12,11 +12,11 @@
 //! # Procedure
 //!
 //! A seed becomes a history ([`history`]): trees ([`generate`], in terms of [`model`]), hakobu commands ([`step`]),
-//! mutations in between ([`mutate`]) and faults ([`misfortune`]). Its setting is two file systems ([`place`]), and the
-//! hosts and the transport between them ([`way`]). [`play`] creates the trees ([`realize`]) and inspects both sides
-//! before and after each step with its own system calls ([`walk`]). The expected target is predicted from the documents
-//! ([`promise`], with [`select`] for filters) and compared with the result ([`check`]). After each step come a
-//! verification, which must report what the oracle finds, and a second run, which must change nothing. A run with a
+//! mutations in between ([`mutate`]) and faults ([`misfortune`]). Its setting is two file systems ([`file_systems`]),
+//! and the hosts and the transport between them ([`route`]). [`play`] creates the trees ([`realize`]) and inspects both
+//! sides before and after each step with its own system calls ([`walk`]). The expected target is predicted from the
+//! documents ([`promise`], with [`select`] for filters) and compared with the result ([`check`]). After each step come
+//! a verification, which must report what the oracle finds, and a second run, which must change nothing. A run with a
 //! fault may leave old or new entries under final names and nothing else, and repeating the command must repair
 //! everything.
 //!
@@ -30,8 +30,8 @@
 //! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
 //!
 //! The oracle is written from README.md, the book and the design notes only. Where they leave something open, the
-//! expectation allows any result ([`promise::Free`], `vague`, `loose`), with a comment. Violations that are passed over
-//! are in [`known`], each with its reason.
+//! expectation allows any result ([`promise::UnpromisedProperties`], `vague`, `loose`), with a comment. Violations that
+//! are passed over are in [`known_violations`], each with its reason.
 //!
 //! # Extending it
 //!
@@ -41,11 +41,11 @@
 //! - **A mutation**: add a variant of [`mutate::Mutation`], its effect in `mutate::apply` (nothing if its path does not
 //!   fit), its probability in `mutate::random`, and its shell command in `change` of [`script`]. The oracle inspects
 //!   the result, so nothing else has to know the mutation.
-//! - **A fault**: see [`ground`]; then choose it in [`misfortune`].
-//! - **A transport** or an endpoint: see [`way`].
+//! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
+//! - **A transport** or an endpoint: see [`route`].
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
-//! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`place`].
-//! - **A file system**, or a lie of one: see [`ground`]; then add its name in [`place`].
+//! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`file_systems`].
+//! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`file_systems`].
 //! - **Content, names, attributes**: see [`generate`]. A new threshold of the code goes into `THRESHOLDS`.
 //!
 //! ## An example: the option `--min-size`
@@ -76,21 +76,22 @@ use clap::Args;
 mod check;
 mod command;
 mod counts;
+pub mod environment;
+mod file_systems;
 mod generate;
-pub mod ground;
 mod headroom;
 mod history;
 mod itemization;
-mod known;
+mod known_violations;
 mod misfortune;
 mod model;
 mod mutate;
 mod page;
-mod place;
 mod play;
 mod promise;
 mod realize;
 mod rng;
+mod route;
 mod scarcity;
 mod script;
 mod select;
@@ -102,14 +103,13 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod walk;
-mod way;
 
 use counts::Counts;
+use file_systems::Pool;
 use history::History;
-use place::Pool;
-use play::{Failure, Stage};
+use play::{HistoryFailure, PlayOptions};
 
-/// Play a hostile world against the program, and compare what it does with what it promises
+/// Run the program under hostile conditions, and compare what it does with what it promises
 #[derive(Debug, Args)]
 pub struct TortureArgs {
     /// The program
@@ -160,22 +160,22 @@ pub struct TortureArgs {
 pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     let program =
         args.program.canonicalize().with_context(|| format!("the program {}", args.program.display()))?;
-    let stage = Stage { program, keep: args.keep, plant: None };
+    let options = PlayOptions { program, keep: args.keep, plant: None };
     let counts = Counts::default();
     if let Some(file) = &args.replay {
         let history: History =
             serde_json::from_slice(&std::fs::read(file)?).context("reading the history")?;
-        return one(&history, &stage, &counts);
+        return one(&history, &options, &counts);
     }
     if let Some(seed) = args.seed {
-        return one(&of_seed(seed, args.plain), &stage, &counts);
+        return one(&of_seed(seed, args.plain), &options, &counts);
     }
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
     if args.self_check {
-        if !self_check::is_prepared(&stage.program) {
+        if !self_check::is_prepared(&options.program) {
             bail!("build the program with: cargo build -p hakobu --features planted-faults");
         }
-        return self_check::run(&stage, jobs, args.only.as_deref());
+        return self_check::run(&options, jobs, args.only.as_deref());
     }
     let began = Instant::now();
     let (first, last) = range(args)?;
@@ -185,9 +185,9 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     let talk = Mutex::new(());
     std::thread::scope(|scope| {
         for worker in 0..jobs {
-            let (next, stop, talk, counts, stage) = (&next, &stop, &talk, &counts, &stage);
+            let (next, stop, talk, counts, options) = (&next, &stop, &talk, &counts, &options);
             scope.spawn(move || {
-                let mut pool = match Pool::new(&worker.to_string(), &stage.program) {
+                let mut pool = match Pool::new(&worker.to_string(), &options.program) {
                     Ok(pool) => pool,
                     Err(error) => return println!("worker {worker}: {error:#}"),
                 };
@@ -197,7 +197,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                         return;
                     }
                     let history = of_seed(seed, args.plain);
-                    let outcome = match play::play(&history, stage, &mut pool, counts) {
+                    let outcome = match play::play(&history, options, &mut pool, counts) {
                         Ok(None) => continue,
                         Ok(Some(failure)) => failure,
                         Err(error) => {
@@ -220,8 +220,9 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                             println!("seed {seed}: writing it down failed: {error:#}");
                         }
                         let scrap = Counts::default();
-                        let play =
-                            |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
+                        let play = |history: &History| {
+                            play::play(history, options, &mut pool, &scrap).ok().flatten()
+                        };
                         shrink::shrink(history, outcome, play)
                     };
                     let written = write_down(&args.folder, "", &history, &failure);
@@ -237,7 +238,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     println!("{}", counts.summary());
     if let Some(file) = &args.output {
         let seeds = (first, next.into_inner().saturating_sub(1).min(last));
-        page::write(file, &counts, &stage.program, seeds, began.elapsed())?;
+        page::write(file, &counts, &options.program, seeds, began.elapsed())?;
     }
     let violations = counts.violations.load(Ordering::Relaxed);
     let (played, set_aside) =
@@ -254,7 +255,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
 }
 
 fn of_seed(seed: u64, plain: bool) -> History {
-    history::of_seed(seed, place::random(&mut rng::Rng::new(seed.rotate_left(32)), plain))
+    history::of_seed(seed, file_systems::random(&mut rng::Rng::new(seed.rotate_left(32)), plain))
 }
 
 fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {
@@ -269,9 +270,9 @@ fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {
     Ok((now.as_millis() as u64 * 1000, u64::MAX))
 }
 
-fn one(history: &History, stage: &Stage, counts: &Counts) -> anyhow::Result<()> {
-    let mut pool = Pool::new("one", &stage.program)?;
-    match play::play(history, stage, &mut pool, counts)? {
+fn one(history: &History, options: &PlayOptions, counts: &Counts) -> anyhow::Result<()> {
+    let mut pool = Pool::new("one", &options.program)?;
+    match play::play(history, options, &mut pool, counts)? {
         None => println!("as promised: {}", counts.summary()),
         Some(failure) => {
             for violation in &failure.violations {
@@ -284,7 +285,12 @@ fn one(history: &History, stage: &Stage, counts: &Counts) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn write_down(folder: &Path, prefix: &str, history: &History, failure: &Failure) -> anyhow::Result<PathBuf> {
+fn write_down(
+    folder: &Path,
+    prefix: &str,
+    history: &History,
+    failure: &HistoryFailure,
+) -> anyhow::Result<PathBuf> {
     let folder = folder.join(format!("seed-{}", history.seed));
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(format!("{prefix}history.json")), serde_json::to_string_pretty(history)?)?;
@@ -297,7 +303,7 @@ fn write_down(folder: &Path, prefix: &str, history: &History, failure: &Failure)
     Ok(folder)
 }
 
-fn tell(seed: u64, failure: &Failure, folder: &Path) {
+fn tell(seed: u64, failure: &HistoryFailure, folder: &Path) {
     println!("seed {seed}: {}", folder.join("script.sh").display());
     for violation in failure.violations.iter().take(3) {
         println!("    {}", violation.to_string().chars().take(300).collect::<String>());

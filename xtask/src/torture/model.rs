@@ -95,18 +95,18 @@ impl Name {
 
 /// A tree: the root first, and every directory before its entries.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Tree {
+pub struct ModelTree {
     /// All entries.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<TreeNode>,
 }
 
 /// One entry of a tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Node {
+pub struct TreeNode {
     /// The path below the root.
     pub path: Name,
     /// The kind of entry, with its content.
-    pub what: What,
+    pub kind: NodeKind,
     /// Permissions, set-ID and sticky bits.
     pub mode: u32,
     /// The owner.
@@ -131,7 +131,7 @@ pub struct Time {
 
 /// The kinds of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum NodeKind {
     /// A directory.
     Directory,
     /// A file.
@@ -154,12 +154,12 @@ pub struct Content {
     /// The size in bytes.
     pub size: u64,
     /// The written ranges, in this order.
-    pub extents: Vec<Extent>,
+    pub extents: Vec<FileExtent>,
 }
 
 /// A written range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
+pub struct FileExtent {
     /// The offset in bytes.
     pub at: u64,
     /// The length in bytes.
@@ -179,7 +179,7 @@ pub enum Fill {
     Zeros,
 }
 
-impl Extent {
+impl FileExtent {
     /// Returns the bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let length = self.length as usize;
@@ -197,12 +197,12 @@ pub struct Attribute {
     /// The name, with the namespace.
     pub name: Name,
     /// The value.
-    pub value: Value,
+    pub value: AttributeValue,
 }
 
 /// The value of an extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Value {
+pub enum AttributeValue {
     /// These bytes.
     Text(Name),
     /// Bytes generated from a seed: length and seed.
@@ -213,7 +213,7 @@ pub enum Value {
     Capability,
 }
 
-impl Value {
+impl AttributeValue {
     /// Returns the bytes in the kernel's format.
     pub fn bytes(&self) -> Vec<u8> {
         match self {

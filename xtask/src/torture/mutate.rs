@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::generate::{self, Limits};
-use super::model::{Attribute, Content, Extent, Name, Node, Time, Tree, What};
+use super::model::{Attribute, Content, FileExtent, ModelTree, Name, NodeKind, Time, TreeNode};
 use super::realize::{self, chmod, lenient, set_time};
 use super::rng::Rng;
 
@@ -16,11 +16,11 @@ use super::rng::Rng;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Mutation {
     /// Writes into a file in place and restores its time, so size and time stay the same.
-    RewriteKeepingTime(Name, Extent),
+    RewriteKeepingTime(Name, FileExtent),
     /// Replaces a file by another one of the same size and time.
     ReplaceKeepingTime(Name, u64),
     /// Writes into a file and sets its time.
-    Write(Name, Extent, Time),
+    Write(Name, FileExtent, Time),
     /// Extends or truncates a file to this size.
     Resize(Name, u64, Time),
     /// Punches a hole.
@@ -30,7 +30,7 @@ pub enum Mutation {
     /// Removes an entry and everything below it.
     Remove(Name),
     /// Creates an entry, replacing what is there.
-    Put(Node),
+    Put(TreeNode),
     /// Renames an entry.
     Rename(Name, Name),
     /// Makes the second path a hard link to the file at the first.
@@ -50,10 +50,10 @@ pub enum Mutation {
 }
 
 /// Returns a random mutation of a tree that began as `tree`.
-pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
-    use What::{Directory, File as Regular};
-    let any: Vec<&Node> = tree.nodes.iter().filter(|node| !node.path.0.is_empty()).collect();
-    let files: Vec<&Node> = any.iter().copied().filter(|node| matches!(node.what, Regular(_))).collect();
+pub fn random(rng: &mut Rng, tree: &ModelTree, limits: Limits) -> Mutation {
+    use NodeKind::{Directory, File as Regular};
+    let any: Vec<&TreeNode> = tree.nodes.iter().filter(|node| !node.path.0.is_empty()).collect();
+    let files: Vec<&TreeNode> = any.iter().copied().filter(|node| matches!(node.kind, Regular(_))).collect();
     if any.is_empty() || rng.percent(12) {
         return Mutation::Put(generate::further(rng, limits, tree));
     }
@@ -68,8 +68,8 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
                 Mutation::Put(node)
             }
             4 => {
-                let directories: Vec<&Node> =
-                    tree.nodes.iter().filter(|node| node.what == Directory).collect();
+                let directories: Vec<&TreeNode> =
+                    tree.nodes.iter().filter(|node| node.kind == Directory).collect();
                 let directory = &directories[rng.below(directories.len() as u64) as usize].path;
                 Mutation::Rename(path(rng), directory.join(&generate::name(rng, limits)))
             }
@@ -82,7 +82,7 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
                 let attribute = if name.starts_with("system") {
                     generate::list(rng, name)
                 } else {
-                    let value = super::model::Value::Noise(rng.pick(&[0, 5, 300, 3000]), rng.next());
+                    let value = super::model::AttributeValue::Noise(rng.pick(&[0, 5, 300, 3000]), rng.next());
                     Attribute { name: Name(name.as_bytes().to_vec()), value }
                 };
                 Mutation::Set(path(rng), attribute)
@@ -90,12 +90,12 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
         };
     }
     let node = files[rng.below(files.len() as u64) as usize];
-    let size = if let Regular(content) = &node.what { content.size } else { 0 };
+    let size = if let Regular(content) = &node.kind { content.size } else { 0 };
     let (path, time) = (node.path.clone(), generate::time(rng));
     let extent = |rng: &mut Rng| {
         let at = rng.below(size.max(1));
         let length = rng.pick(&[1, 7, 4096, 5000, 70_000]).min(size.saturating_sub(at));
-        Extent { at, length, fill: super::model::Fill::Noise(rng.next()) }
+        FileExtent { at, length, fill: super::model::Fill::Noise(rng.next()) }
     };
     match rng.below(12) {
         0 | 1 => Mutation::RewriteKeepingTime(path, extent(rng)),
@@ -150,7 +150,7 @@ pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
         }),
         Mutation::ReplaceKeepingTime(path, seed) => replace(path, root, |size| Content {
             size,
-            extents: vec![Extent {
+            extents: vec![FileExtent {
                 at: 0,
                 length: size.min(300_000),
                 fill: super::model::Fill::Noise(*seed),
@@ -219,9 +219,9 @@ pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
     }
 }
 
-fn write_within(file: &File, size: u64, extent: Extent) -> std::io::Result<()> {
+fn write_within(file: &File, size: u64, extent: FileExtent) -> std::io::Result<()> {
     if extent.at < size {
-        let extent = Extent { length: extent.length.min(size - extent.at), ..extent };
+        let extent = FileExtent { length: extent.length.min(size - extent.at), ..extent };
         file.write_all_at(&extent.bytes(), extent.at)?;
     }
     Ok(())
@@ -288,9 +288,9 @@ fn replace(path: &Name, root: &Path, content: impl FnOnce(u64) -> Content) -> an
         }
         within(path, root, |_| {
             fs::remove_file(place)?;
-            let node = Node {
+            let node = TreeNode {
                 path: path.clone(),
-                what: What::File(content(metadata.len())),
+                kind: NodeKind::File(content(metadata.len())),
                 mode: metadata.mode() & 0o7777,
                 uid: metadata.uid(),
                 gid: metadata.gid(),

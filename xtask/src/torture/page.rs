@@ -39,14 +39,14 @@ pub fn write(
             "violations that were passed over, by a decision that the book tells of",
             counts.known.load(Relaxed),
         ),
-        ("histories set aside, as the ground failed under them", counts.set_aside.load(Relaxed)),
+        ("histories set aside, as their environment failed", counts.set_aside.load(Relaxed)),
         ("violations", counts.violations.load(Relaxed)),
     ] {
         writeln!(page, "| {what} | {number} |")?;
     }
     let names = counts.by_name.lock().map(|names| names.clone()).unwrap_or_default();
     for (title, prefix) in [
-        ("Ways", "way "),
+        ("Routes", "route "),
         ("Sources", "source "),
         ("Targets", "target "),
         ("Faults that took place", "fault "),

@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use super::check::{self, Proof, Violation};
-use super::command::{self, Ran};
+use super::command::{self, CommandResult};
 use super::counts::Counts;
-use super::ground::faults::Fault;
-use super::history::{Event, History};
+use super::environment::faults::Fault;
+use super::file_systems::{HistoryDirectories, Pool};
+use super::history::{History, HistoryEvent};
 use super::model::Name;
-use super::place::{Ground, Pool};
 use super::promise::{self, Abilities, Promise};
 use super::realize::realize;
+use super::route::Route;
 use super::select::Selection;
 use super::space::SpaceOutlook;
-use super::step::{Shape, Step, Verb};
-use super::walk::{self, Entry, Snapshot, walk};
-use super::way::Way;
-use super::{generate, known, mutate};
+use super::step::{Shape, Step, StepVerb};
+use super::walk::{self, SeenEntry, Snapshot, walk};
+use super::{generate, known_violations, mutate};
 use lists::ListPromise;
 
 /// The context that all histories share.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct PlayOptions {
     /// The program under test.
     pub program: PathBuf,
     /// True if directories are kept.
@@ -39,7 +39,7 @@ pub struct Stage {
 
 /// The failure of a history.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct HistoryFailure {
     /// The index of the event in which it was noticed.
     pub event: usize,
     /// The violations.
@@ -51,11 +51,11 @@ pub struct Failure {
 /// Plays a history from its beginning, and returns the first failure.
 pub fn play(
     history: &History,
-    stage: &Stage,
+    options: &PlayOptions,
     pool: &mut Pool,
     counts: &Counts,
-) -> anyhow::Result<Option<Failure>> {
-    let played = play_in(history, stage, pool, counts);
+) -> anyhow::Result<Option<HistoryFailure>> {
+    let played = play_in(history, options, pool, counts);
     if !matches!(played, Ok(None)) {
         pool.forget(&history.setting);
     }
@@ -64,26 +64,26 @@ pub fn play(
 
 fn play_in(
     history: &History,
-    stage: &Stage,
+    options: &PlayOptions,
     pool: &mut Pool,
     counts: &Counts,
-) -> anyhow::Result<Option<Failure>> {
-    if history.setting.way.is_far() {
+) -> anyhow::Result<Option<HistoryFailure>> {
+    if history.setting.route.is_remote() {
         pool.hosts()?;
     }
-    let ground = Ground::new(&history.setting, pool, stage.keep)?;
-    realize(&history.source, &ground.true_source.join("source"))?;
+    let directories = HistoryDirectories::new(&history.setting, pool, options.keep)?;
+    realize(&history.source, &directories.true_source.join("source"))?;
     if let Some(tree) = &history.target {
-        realize(tree, &ground.true_target.join("target"))?;
+        realize(tree, &directories.true_target.join("target"))?;
     }
     let able = history.setting.abilities();
-    let mut scene = Scene {
+    let mut state = PlayState {
         history,
-        stage,
+        options,
         pool,
         counts,
         able,
-        ground,
+        directories,
         runs: 0,
         stale: true,
         drafts: BTreeSet::new(),
@@ -94,39 +94,42 @@ fn play_in(
         had_kill: false,
         killed_at: BTreeSet::new(),
         before_cut: Snapshot::new(),
-        cut_place: PathBuf::new(),
+        cut_target_path: PathBuf::new(),
     };
     for (event, happens) in history.events.iter().enumerate() {
         match happens {
-            Event::Source(mutation) => {
-                mutate::apply(mutation, &scene.ground.true_source.join("source"))?;
-                scene.stale = true;
+            HistoryEvent::Source(mutation) => {
+                mutate::apply(mutation, &state.directories.true_source.join("source"))?;
+                state.stale = true;
             }
-            Event::Target(mutation) => mutate::apply(mutation, &scene.ground.true_target.join("target"))?,
-            Event::Space(headroom) => headroom.make(&scene.ground.true_target)?,
-            Event::Run(step) | Event::Interrupted(step) => {
-                let again = matches!(happens, Event::Run(_));
-                if let Some((violations, said)) = scene.act(step, again)? {
-                    return Ok(Some(Failure { event, violations, said }));
+            HistoryEvent::Target(mutation) => {
+                mutate::apply(mutation, &state.directories.true_target.join("target"))?;
+            }
+            HistoryEvent::Space(headroom) => headroom.make(&state.directories.true_target)?,
+            HistoryEvent::Run(step) | HistoryEvent::Interrupted(step) => {
+                let again = matches!(happens, HistoryEvent::Run(_));
+                if let Some((violations, said)) = state.act(step, again)? {
+                    return Ok(Some(HistoryFailure { event, violations, said }));
                 }
             }
         }
     }
     counts.histories.fetch_add(1, Ordering::Relaxed);
-    counts.note(&history.setting.way.name());
+    counts.note(&history.setting.route.name());
     for name in history.setting.names() {
         counts.note(&name);
     }
     Ok(None)
 }
 
-struct Scene<'a> {
+/// The state of a history while it is played.
+struct PlayState<'a> {
     history: &'a History,
-    stage: &'a Stage,
+    options: &'a PlayOptions,
     pool: &'a mut Pool,
     counts: &'a Counts,
     able: Abilities,
-    ground: Ground,
+    directories: HistoryDirectories,
     runs: usize,
     /// True if the image of a read-only source is older than the source.
     stale: bool,
@@ -136,8 +139,8 @@ struct Scene<'a> {
     out_of_reach: BTreeSet<Name>,
     /// The target before the last power cut.
     before_cut: Snapshot,
-    /// The place of the run during which the power was cut.
-    cut_place: PathBuf,
+    /// The target of the run during which the power was cut.
+    cut_target_path: PathBuf,
     /// True if the power was cut after the last successful run.
     cut: bool,
     /// True if the power was ever cut.
@@ -146,7 +149,7 @@ struct Scene<'a> {
     took_place: bool,
     /// True if a run was ever killed.
     had_kill: bool,
-    /// The places of runs with a fault or with too little space.
+    /// The targets of runs with a fault or with too little space.
     killed_at: BTreeSet<PathBuf>,
 }
 
@@ -178,7 +181,7 @@ fn is_blank_mark(path: &Path) -> bool {
 }
 
 /// The violations of a step and hakobu's output, or `None`.
-type Wrong = Option<(Vec<Violation>, String)>;
+type StepOutcome = Option<(Vec<Violation>, String)>;
 
 /// Returns true if injected failures of these calls may keep a run from removing its mark.
 fn keeps_marks(calls: &str) -> bool {
@@ -186,22 +189,22 @@ fn keeps_marks(calls: &str) -> bool {
 }
 
 /// Returns true if a run that writes has ended without a failure, whatever its fault has done.
-fn step_ended_well(matter: &Matter<'_>, ran: &Ran) -> bool {
-    matter.step.writes() && ran.code == Some(0)
+fn step_ended_well(scope: &StepScope<'_>, ran: &CommandResult) -> bool {
+    scope.step.writes() && ran.code == Some(0)
 }
 
-/// A step, the part of the source that it is about, and the place of that part at the target.
-struct Matter<'s> {
+/// A step, the part of the source that it is about, and the path of that part at the target.
+struct StepScope<'s> {
     step: &'s Step,
     source: Snapshot,
-    place: PathBuf,
+    target_path: PathBuf,
     /// The target before the step, without leftovers of interrupted runs.
     before: Snapshot,
     /// Leftovers of interrupted runs. They do not take part, and the next run that writes deletes them.
     left: Snapshot,
 }
 
-impl Matter<'_> {
+impl StepScope<'_> {
     /// Returns the violations after a run that does not write. Even leftovers must not change.
     fn changed(&self, after: &Snapshot, kind: &'static str) -> Vec<Violation> {
         let mut before = self.before.clone();
@@ -210,52 +213,52 @@ impl Matter<'_> {
     }
 }
 
-impl Scene<'_> {
+impl PlayState<'_> {
     /// Plays one step. After a fault, if `again`, repeats the command without it, which must repair everything.
-    fn act(&mut self, step: &Step, again: bool) -> anyhow::Result<Wrong> {
+    fn act(&mut self, step: &Step, again: bool) -> anyhow::Result<StepOutcome> {
         if self.stale && self.history.setting.source_is_image() {
-            self.ground.make_image(&self.history.setting)?;
+            self.directories.make_image(&self.history.setting)?;
             self.stale = false;
         }
         self.out_of_reach.clear();
-        let Some(mut matter) = self.matter(step)? else { return Ok(None) };
+        let Some(mut scope) = self.scope(step)? else { return Ok(None) };
         // Leftovers of interrupted runs must be deleted.
-        (matter.left, matter.before) =
-            matter.before.into_iter().partition(|(path, _)| self.drafts.contains(path));
+        (scope.left, scope.before) =
+            scope.before.into_iter().partition(|(path, _)| self.drafts.contains(path));
         if step.writes() {
             let selection = Selection::of(step);
             let is_left_out = |path: &Name| {
-                path.parent().is_some_and(|directory| !selection.takes(&directory, &matter.source))
+                path.parent().is_some_and(|directory| !selection.takes(&directory, &scope.source))
             };
-            self.out_of_reach = matter.left.keys().filter(|path| is_left_out(path)).cloned().collect();
+            self.out_of_reach = scope.left.keys().filter(|path| is_left_out(path)).cloned().collect();
         }
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
-        let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
+        let names: BTreeSet<Name> = scope.before.keys().chain(scope.source.keys()).cloned().collect();
         let is_draft = |path: &Name| generate::is_draft(path.base()) && !names.contains(path);
         if step.fault.is_none() {
-            // A power cut casts doubt only on the place that its run wrote to. Over SFTP it casts none, since each file
+            // A power cut casts doubt only on the path that its run wrote to. Over SFTP it casts none, since each file
             // is brought to stable storage before it gets its name.
-            let was_cut = std::mem::take(&mut self.cut) && self.cut_place == matter.place;
-            let trusting = !was_cut || setting.way.is_sftp();
-            let outlook = self.outlook(&matter)?;
+            let was_cut = std::mem::take(&mut self.cut) && self.cut_target_path == scope.target_path;
+            let trusting = !was_cut || setting.route.is_sftp();
+            let outlook = self.outlook(&scope)?;
             let has_enough = outlook == Some(SpaceOutlook::Enough) && !setting.spoils_reading();
-            if !spoiled || has_enough || step.verb == Verb::Digest {
-                return self.step(&matter, trusting);
+            if !spoiled || has_enough || step.verb == StepVerb::Digest {
+                return self.step(&scope, trusting);
             }
-            let wrong = self.spoiled(&matter, outlook)?;
-            self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
+            let wrong = self.spoiled(&scope, outlook)?;
+            self.drafts.extend(self.at(&scope.target_path)?.into_keys().filter(is_draft));
             return Ok(wrong);
         }
-        if let Some(wrong) = self.with_fault(&matter)? {
+        if let Some(wrong) = self.with_fault(&scope)? {
             return Ok(Some(wrong));
         }
-        self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
+        self.drafts.extend(self.at(&scope.target_path)?.into_keys().filter(is_draft));
         if matches!(step.fault, Some(Fault::PowerCut { .. })) && self.took_place {
             // A run that flushes nothing leaves no mark, so the next run trusts size and time.
             let is_undurable = step.manner.iter().any(|option| option.starts_with("--durable"));
             (self.cut, self.had_cut) = (!is_undurable, true);
-            (self.before_cut, self.cut_place) = (matter.before.clone(), matter.place.clone());
+            (self.before_cut, self.cut_target_path) = (scope.before.clone(), scope.target_path.clone());
         }
         if !again {
             return Ok(None);
@@ -263,13 +266,13 @@ impl Scene<'_> {
         self.act(&Step { fault: None, ..step.clone() }, true)
     }
 
-    fn matter<'s>(&self, step: &'s Step) -> anyhow::Result<Option<Matter<'s>>> {
+    fn scope<'s>(&self, step: &'s Step) -> anyhow::Result<Option<StepScope<'s>>> {
         let whole = self.seen()?;
-        let side = &self.ground.true_target;
-        let (source, place) = match &step.shape {
+        let side = &self.directories.true_target;
+        let (source, target_path) = match &step.shape {
             Shape::OneFile(path) => match whole.get(path) {
                 Some(entry) if entry.is_file() => (
-                    Snapshot::from([(Name::default(), Entry { links: 1, ..entry.clone() })]),
+                    Snapshot::from([(Name::default(), SeenEntry { links: 1, ..entry.clone() })]),
                     side.join("one"),
                 ),
                 _ => return Ok(None),
@@ -280,47 +283,47 @@ impl Scene<'_> {
         if Selection::of(step).is_vague(&source) {
             return Ok(None);
         }
-        let before = self.at(&place)?;
+        let before = self.at(&target_path)?;
         // The documents leave open what happens if the target itself is of the wrong kind.
         let odd = before
             .get(&Name::default())
             .is_some_and(|entry| entry.is_directory() == matches!(step.shape, Shape::OneFile(_)));
-        Ok((!odd).then_some(Matter { step, source, place, before, left: Snapshot::new() }))
+        Ok((!odd).then_some(StepScope { step, source, target_path, before, left: Snapshot::new() }))
     }
 
-    /// Returns a snapshot of a place at the target.
-    fn at(&self, place: &Path) -> anyhow::Result<Snapshot> {
-        let mut seen = self.history.setting.target_as_seen(walk(place)?);
+    /// Returns a snapshot of a path at the target.
+    fn at(&self, target_path: &Path) -> anyhow::Result<Snapshot> {
+        let mut seen = self.history.setting.target_as_seen(walk(target_path)?);
         // A mark stays until its job has inspected everything, and is not part of the tree (design 0014). A mark whose
         // run was killed before it named its job stays until any job has. If nothing is flushed, no run settles it.
-        let is_undurable = |event: &Event| {
-            matches!(event, Event::Run(step) | Event::Interrupted(step)
+        let is_undurable = |event: &HistoryEvent| {
+            matches!(event, HistoryEvent::Run(step) | HistoryEvent::Interrupted(step)
                 if step.manner.iter().any(|option| option.starts_with("--durable")))
         };
         let unsettled = self.had_cut || self.had_kill && self.history.events.iter().any(is_undurable);
         let stays = |path: &Path| unsettled && is_mark(path) || self.had_kill && is_blank_mark(path);
-        seen.retain(|path, _| !stays(&path.below(place)) && !self.out_of_reach.contains(path));
-        if self.had_kill && !self.killed_at.contains(place) {
-            // Any run removes drafts of other places' runs from the directories that it writes to.
+        seen.retain(|path, _| !stays(&path.below(target_path)) && !self.out_of_reach.contains(path));
+        if self.had_kill && !self.killed_at.contains(target_path) {
+            // Any run removes drafts of runs to other paths from the directories that it writes to.
             seen.retain(|path, _| !generate::is_draft(path.base()));
         }
-        // Drafts in a place within this one may stay or go: a run looks through directories that only the target has
+        // Drafts below a path within this one may stay or go: a run looks through directories that only the target has
         // where listings are asked for ahead, as over a network.
         let within = |path: &Path| {
-            self.killed_at
-                .iter()
-                .any(|other| other != place && other.starts_with(place) && path.starts_with(other))
+            self.killed_at.iter().any(|other| {
+                other != target_path && other.starts_with(target_path) && path.starts_with(other)
+            })
         };
-        seen.retain(|path, _| !(generate::is_draft(path.base()) && within(&path.below(place))));
-        if self.history.setting.way == Way::PushSftp {
+        seen.retain(|path, _| !(generate::is_draft(path.base()) && within(&path.below(target_path))));
+        if self.history.setting.route == Route::PushSftp {
             // Over SFTP a draft with its final attributes cannot be recognized as one until it is renamed.
             seen.retain(|path, entry| {
                 !(self.had_kill && generate::is_draft(path.base()) && entry.mode & 0o7777 != 0o600)
             });
         }
         if self.history.setting.keeps_young_leftovers() {
-            // A killed run may also have left a probe file next to its place, which is not a draft of a later run's
-            // place.
+            // A killed run may also have left a probe file next to its target, which is not a draft of a later run's
+            // target.
             let stays =
                 |path: &Name| self.drafts.contains(path) || self.had_kill && generate::is_draft(path.base());
             seen.retain(|path, _| !stays(path));
@@ -330,22 +333,22 @@ impl Scene<'_> {
 
     /// Returns violations for the marks without content that are left after a run that inspected everything "without
     /// filters and without failures".
-    fn marks_left(&self, matter: &Matter<'_>, ran: &Ran) -> anyhow::Result<Vec<Violation>> {
-        let step = matter.step;
+    fn marks_left(&self, scope: &StepScope<'_>, ran: &CommandResult) -> anyhow::Result<Vec<Violation>> {
+        let step = scope.step;
         let is_whole = step.rules.is_empty() && step.files_from.is_none() && step.sizes.is_none();
         let is_durable = !step.manner.iter().any(|option| option.starts_with("--durable"));
         let is_tree = !matches!(step.shape, Shape::OneFile(_));
         if !(self.had_kill && is_whole && is_durable && is_tree && ran.code == Some(0)) {
             return Ok(Vec::new());
         }
-        let mut found = walk(&matter.place)?;
+        let mut found = walk(&scope.target_path)?;
         // A directory that the source lacks is not listed.
         let is_looked_into =
-            |path: &Name| path.parent().is_some_and(|directory| matter.source.contains_key(&directory));
+            |path: &Name| path.parent().is_some_and(|directory| scope.source.contains_key(&directory));
         found.retain(|path, _| {
-            !matter.source.contains_key(path)
+            !scope.source.contains_key(path)
                 && is_looked_into(path)
-                && is_blank_mark(&path.below(&matter.place))
+                && is_blank_mark(&path.below(&scope.target_path))
         });
         let words = "a mark without content, after a run that looked at everything";
         Ok(found.keys().map(|path| Violation::at("leftover", path, words, Proof::Absent)).collect())
@@ -353,22 +356,22 @@ impl Scene<'_> {
 
     /// Returns the source as its file system and the transport show it.
     fn seen(&self) -> anyhow::Result<Snapshot> {
-        Ok(self.history.setting.as_seen(walk(&self.ground.seen_source())?))
+        Ok(self.history.setting.as_seen(walk(&self.directories.seen_source())?))
     }
 
-    fn promise(&self, matter: &Matter<'_>, ran: &Ran, trusting: bool) -> Promise {
-        let mut promise = promise::of(matter.step, &matter.source, &matter.before, &self.able, ran.code);
-        if matches!(matter.step.shape, Shape::OneFile(_)) {
-            promise::of_one_file(matter.step, &matter.before, &mut promise);
+    fn promise(&self, scope: &StepScope<'_>, ran: &CommandResult, trusting: bool) -> Promise {
+        let mut promise = promise::of(scope.step, &scope.source, &scope.before, &self.able, ran.code);
+        if matches!(scope.step.shape, Shape::OneFile(_)) {
+            promise::of_one_file(scope.step, &scope.before, &mut promise);
         }
         if !trusting {
             // After a power cut the next run compares by content. Content that was left alone before the cut may be
             // left alone again, and other names of the file may be linked to it.
-            let of = |path: &Name| matter.source.get(path).map(|entry| entry.inode);
+            let of = |path: &Name| scope.source.get(path).map(|entry| entry.inode);
             for (path, expected) in &mut promise.entries {
                 let is_name = |other: &Name| other == path || of(path).is_some() && of(other) == of(path);
                 let mut old = self.before_cut.iter().filter(|(other, _)| is_name(other));
-                let old: Vec<&walk::Kind> = old.by_ref().map(|(_, entry)| &entry.kind).collect();
+                let old: Vec<&walk::SeenKind> = old.by_ref().map(|(_, entry)| &entry.kind).collect();
                 expected.or.retain(|kind| old.contains(&kind));
             }
         }
@@ -377,44 +380,44 @@ impl Scene<'_> {
 
     /// Runs a step without a fault, then a verification and a second run. `trusting` is false if size and time must not
     /// be trusted.
-    fn step(&mut self, matter: &Matter<'_>, trusting: bool) -> anyhow::Result<Wrong> {
-        let step = matter.step;
+    fn step(&mut self, scope: &StepScope<'_>, trusting: bool) -> anyhow::Result<StepOutcome> {
+        let step = scope.step;
         let around = self.around(step)?;
         let ran = self.run(step)?;
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
-        let after = self.at(&matter.place)?;
+        let after = self.at(&scope.target_path)?;
         let mut wrong = ran.wrong();
-        wrong.extend(self.beside(matter, &around)?);
+        wrong.extend(self.beside(scope, &around)?);
         match step.verb {
             _ if step.dry_run => {
-                wrong.extend(matter.changed(&after, "plan"));
-                let mut codes = self.promise(matter, &ran, true).codes;
+                wrong.extend(scope.changed(&after, "plan"));
+                let mut codes = self.promise(scope, &ran, true).codes;
                 codes.insert(0);
                 wrong.extend(code_as_promised(&ran, &codes));
             }
-            Verb::Digest => {
-                wrong.extend(self.digests(step, &matter.source, &ran)?);
+            StepVerb::Digest => {
+                wrong.extend(self.digests(step, &scope.source, &ran)?);
                 if !self.history.setting.spoils_reading() {
                     wrong.extend(code_as_promised(&ran, &[0].into()));
                 }
             }
-            Verb::Verify => {
-                wrong.extend(matter.changed(&after, "verify wrote"));
+            StepVerb::Verify => {
+                wrong.extend(scope.changed(&after, "verify wrote"));
                 let mut after = after;
-                after.retain(|path, _| !matter.left.contains_key(path));
-                wrong.extend(self.verified(step, &matter.source, &after, &ran));
+                after.retain(|path, _| !scope.left.contains_key(path));
+                wrong.extend(self.verified(step, &scope.source, &after, &ran));
             }
-            Verb::Copy | Verb::Sync => {
-                let promise = self.promise(matter, &ran, trusting);
+            StepVerb::Copy | StepVerb::Sync => {
+                let promise = self.promise(scope, &ran, trusting);
                 wrong.extend(code_as_promised(&ran, &promise.codes));
                 wrong.extend(check::target(&promise, &after));
-                wrong.extend(self.marks_left(matter, &ran)?);
-                wrong.extend(self.lists(step, (&matter.before, &after), &ran, ListPromise::Complete)?);
+                wrong.extend(self.marks_left(scope, &ran)?);
+                wrong.extend(self.lists(step, (&scope.before, &after), &ran, ListPromise::Complete)?);
                 let wrong = self.unknown(wrong);
                 if !wrong.is_empty() {
                     return Ok(Some((wrong, ran.to_string())));
                 }
-                return self.again(matter, &after, &promise);
+                return self.again(scope, &after, &promise);
             }
         }
         let wrong = self.unknown(wrong);
@@ -422,12 +425,17 @@ impl Scene<'_> {
     }
 
     /// Checks that a verification reports what the oracle finds, and that a second run changes nothing.
-    fn again(&mut self, matter: &Matter<'_>, after: &Snapshot, promise: &Promise) -> anyhow::Result<Wrong> {
-        let step = matter.step;
+    fn again(
+        &mut self,
+        scope: &StepScope<'_>,
+        after: &Snapshot,
+        promise: &Promise,
+    ) -> anyhow::Result<StepOutcome> {
+        let step = scope.step;
         let verify = step.as_verify();
         let ran = self.run(&verify)?;
         let mut wrong = ran.wrong();
-        wrong.extend(self.verified(&verify, &matter.source, after, &ran));
+        wrong.extend(self.verified(&verify, &scope.source, after, &ran));
         let wrong = self.unknown(wrong);
         if !wrong.is_empty() {
             return Ok(Some((wrong, ran.to_string())));
@@ -436,10 +444,10 @@ impl Scene<'_> {
             return Ok(None);
         }
         let ran = self.run(step)?;
-        let codes = promise::of(step, &matter.source, after, &self.able, ran.code).codes;
+        let codes = promise::of(step, &scope.source, after, &self.able, ran.code).codes;
         let mut wrong = ran.wrong();
         wrong.extend(code_as_promised(&ran, &codes));
-        let mut now = self.at(&matter.place)?;
+        let mut now = self.at(&scope.target_path)?;
         wrong.extend(self.lists(step, (after, &now), &ran, ListPromise::Complete)?);
         if matches!(step.shape, Shape::OneFile(_)) {
             // `sync` opens a single file for writing and sets its time again, so the inode's change time is not
@@ -461,42 +469,46 @@ impl Scene<'_> {
 
     /// Runs a step where parts of the source cannot be read or parts of the target cannot be written. Nothing under a
     /// final name may be wrong, and the exit code may be 0 only if everything is right.
-    fn spoiled(&mut self, matter: &Matter<'_>, outlook: Option<SpaceOutlook>) -> anyhow::Result<Wrong> {
+    fn spoiled(
+        &mut self,
+        scope: &StepScope<'_>,
+        outlook: Option<SpaceOutlook>,
+    ) -> anyhow::Result<StepOutcome> {
         let around = match outlook {
-            Some(outlook) => Some((outlook, self.around(matter.step)?)),
+            Some(outlook) => Some((outlook, self.around(scope.step)?)),
             None => None,
         };
-        let ran = self.run(matter.step)?;
+        let ran = self.run(scope.step)?;
         // A run that ends for lack of space keeps the drafts of large files.
-        self.killed_at.insert(matter.place.clone());
+        self.killed_at.insert(scope.target_path.clone());
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         let mut wrong = ran.wrong();
-        wrong.extend(self.survived(matter, &ran, &[])?);
-        let after = self.at(&matter.place)?;
-        let lists = (&matter.before, &after);
-        wrong.extend(self.lists(matter.step, lists, &ran, ListPromise::Truthful)?);
+        wrong.extend(self.survived(scope, &ran, &[])?);
+        let after = self.at(&scope.target_path)?;
+        let lists = (&scope.before, &after);
+        wrong.extend(self.lists(scope.step, lists, &ran, ListPromise::Truthful)?);
         if let Some((outlook, around)) = around {
-            wrong.extend(self.beside(matter, &around)?);
-            wrong.extend(self.spaced(matter, &ran, &after, outlook));
+            wrong.extend(self.beside(scope, &around)?);
+            wrong.extend(self.spaced(scope, &ran, &after, outlook));
         }
         let wrong = self.unknown(wrong);
         Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
 
     /// Runs a step with its fault.
-    fn with_fault(&mut self, matter: &Matter<'_>) -> anyhow::Result<Wrong> {
-        let Some(fault) = &matter.step.fault else { return Ok(None) };
+    fn with_fault(&mut self, scope: &StepScope<'_>) -> anyhow::Result<StepOutcome> {
+        let Some(fault) = &scope.step.fault else { return Ok(None) };
         if matches!(fault, Fault::PowerCut { .. }) {
             // The previous content must be on the disk, or the power cut erases it.
-            rustix::fs::syncfs(std::fs::File::open(&self.ground.true_target)?)?;
+            rustix::fs::syncfs(std::fs::File::open(&self.directories.true_target)?)?;
         }
-        let (ran, mut touched) = self.run_with(matter.step, fault)?;
+        let (ran, mut touched) = self.run_with(scope.step, fault)?;
         if matches!(fault, Fault::SourceChanges { .. }) {
             // An entry that changed may have been copied in any of its versions.
             let now = self.seen()?;
             touched.extend(
-                matter
+                scope
                     .source
                     .iter()
                     .filter(|(path, entry)| now.get(*path) != Some(*entry))
@@ -504,7 +516,7 @@ impl Scene<'_> {
             );
         }
         // A run may survive a kill, or a mark that it could not remove, and exit with 0.
-        self.killed_at.insert(matter.place.clone());
+        self.killed_at.insert(scope.target_path.clone());
         self.had_kill |= fault.kills() || matches!(fault, Fault::Inject { calls, .. } if keeps_marks(calls));
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.took_place = ran.took_place;
@@ -520,19 +532,20 @@ impl Scene<'_> {
             // It may have been killed after it wrote its report.
             wrong.retain(|violation| !violation.words.starts_with("the exit code is None"));
         }
-        if matches!(fault, Fault::TargetDirectorySwapped { .. }) && self.history.setting.way == Way::PushSftp
+        if matches!(fault, Fault::TargetDirectorySwapped { .. })
+            && self.history.setting.route == Route::PushSftp
         {
             // An SFTP server follows symbolic links that are swapped in between.
             wrong.retain(|violation| violation.kind != "strayed");
         }
         // After a power cut, files under final names may be wrong until the same command has run again.
         if !matches!(fault, Fault::PowerCut { .. }) {
-            wrong.extend(self.survived(matter, &ran, &touched)?);
-            let after = self.at(&matter.place)?;
+            wrong.extend(self.survived(scope, &ran, &touched)?);
+            let after = self.at(&scope.target_path)?;
             let lists = ListPromise::Disturbed(&touched);
-            wrong.extend(self.lists(matter.step, (&matter.before, &after), &ran, lists)?);
+            wrong.extend(self.lists(scope.step, (&scope.before, &after), &ran, lists)?);
         }
-        if step_ended_well(matter, &ran) && self.cut_place == matter.place {
+        if step_ended_well(scope, &ran) && self.cut_target_path == scope.target_path {
             // It has compared the content. The next run trusts size and time again.
             self.cut = false;
         }
@@ -541,19 +554,25 @@ impl Scene<'_> {
     }
 
     /// Returns the violations at the target after a run with a fault.
-    fn survived(&self, matter: &Matter<'_>, ran: &Ran, touched: &[Name]) -> anyhow::Result<Vec<Violation>> {
-        let step = matter.step;
+    fn survived(
+        &self,
+        scope: &StepScope<'_>,
+        ran: &CommandResult,
+        touched: &[Name],
+    ) -> anyhow::Result<Vec<Violation>> {
+        let step = scope.step;
         if !step.writes() {
-            return Ok(matter.changed(&self.at(&matter.place)?, "verify wrote"));
+            return Ok(scope.changed(&self.at(&scope.target_path)?, "verify wrote"));
         }
-        let after = self.at(&matter.place)?;
+        let after = self.at(&scope.target_path)?;
         // A power cut before this run makes doubtful what a run that ends well has to have compared.
-        let is_doubtful = self.cut && self.cut_place == matter.place && ran.code == Some(0);
-        let trusting = !is_doubtful || self.history.setting.way.is_sftp();
-        let promise = self.promise(matter, ran, trusting);
-        let in_place = step.in_place || matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync;
+        let is_doubtful = self.cut && self.cut_target_path == scope.target_path && ran.code == Some(0);
+        let trusting = !is_doubtful || self.history.setting.route.is_sftp();
+        let promise = self.promise(scope, ran, trusting);
+        let in_place =
+            step.in_place || matches!(step.shape, Shape::OneFile(_)) && step.verb == StepVerb::Sync;
         let mixes = in_place && ran.code != Some(0);
-        let mut wrong = check::after_fault(&promise, &matter.before, &after, touched, mixes);
+        let mut wrong = check::after_fault(&promise, &scope.before, &after, touched, mixes);
         if ran.code == Some(0) && touched.is_empty() {
             // Nothing has failed, so nothing may be missing except for reported losses.
             let mut promise = promise;
@@ -578,15 +597,15 @@ impl Scene<'_> {
         Ok(wrong)
     }
 
-    /// Returns the violations outside of the place that the step writes to.
-    fn beside(&self, matter: &Matter<'_>, around: &Snapshot) -> anyhow::Result<Vec<Violation>> {
+    /// Returns the violations outside of the path that the step writes to.
+    fn beside(&self, scope: &StepScope<'_>, around: &Snapshot) -> anyhow::Result<Vec<Violation>> {
         let mut wrong = Vec::new();
-        if !matches!(matter.step.shape, Shape::OneFile(_)) {
-            wrong.extend(check::unchanged(&matter.source, &self.seen()?, "source changed"));
+        if !matches!(scope.step.shape, Shape::OneFile(_)) {
+            wrong.extend(check::unchanged(&scope.source, &self.seen()?, "source changed"));
         }
         // Leftovers of an interrupted run next to the target may and must be deleted.
         let is_draft = |path: &Name| generate::is_draft(path.base());
-        let mut beside = check::unchanged(around, &self.around(matter.step)?, "beside");
+        let mut beside = check::unchanged(around, &self.around(scope.step)?, "beside");
         beside.retain(|violation| {
             violation.words != "it is gone" || !violation.path.as_ref().is_some_and(is_draft)
         });
@@ -594,9 +613,9 @@ impl Scene<'_> {
         let is_renamed = |path: &Name| path.0.windows(9).any(|part| part == b".tampered");
         beside.retain(|violation| !violation.path.as_ref().is_some_and(is_renamed));
         wrong.extend(beside);
-        let mut folders = vec![self.ground.notes.join("temporary")];
+        let mut folders = vec![self.directories.notes.join("temporary")];
         if let Some(hosts) = self.pool.started_hosts() {
-            folders.extend(self.history.setting.way.far().map(|host| hosts.temporary(host)));
+            folders.extend(self.history.setting.route.remote_hosts().map(|host| hosts.temporary(host)));
         }
         for folder in folders {
             for entry in std::fs::read_dir(&folder).into_iter().flatten() {
@@ -607,24 +626,24 @@ impl Scene<'_> {
         Ok(wrong)
     }
 
-    /// Returns a snapshot of the target's side without the place that the step writes to.
+    /// Returns a snapshot of the target's side without the path that the step writes to.
     fn around(&self, step: &Step) -> anyhow::Result<Snapshot> {
-        let mut side = walk(&self.ground.true_target)?;
-        let place = Name(match &step.shape {
+        let mut side = walk(&self.directories.true_target)?;
+        let target_path = Name(match &step.shape {
             Shape::OneFile(_) => b"one".to_vec(),
             Shape::Directory => b"target/source".to_vec(),
             _ => b"target".to_vec(),
         });
-        // An inode that also has a name in that place may change.
+        // An inode that also has a name below that path may change.
         side.retain(|path, entry| {
-            let inside = *path == place || path.is_below(&place) || place.is_below(path);
+            let inside = *path == target_path || path.is_below(&target_path) || target_path.is_below(path);
             !inside && (entry.links <= 1 || entry.is_directory())
         });
         Ok(side)
     }
 
     fn unknown(&self, wrong: Vec<Violation>) -> Vec<Violation> {
-        let is_unknown = |violation: &Violation| match known::reason(violation) {
+        let is_unknown = |violation: &Violation| match known_violations::reason(violation) {
             Some(reason) => {
                 self.counts.known.fetch_add(1, Ordering::Relaxed);
                 self.counts.note(&format!("known {reason}"));
@@ -637,23 +656,23 @@ impl Scene<'_> {
 
     /// Returns the path of the log of the last run.
     fn log_file(&self) -> PathBuf {
-        self.ground.notes.join(format!("log-{}", self.runs))
+        self.directories.notes.join(format!("log-{}", self.runs))
     }
 
     /// Returns the command line of a step and the path of its report.
     fn words(&mut self, step: &Step) -> anyhow::Result<(Vec<OsString>, PathBuf)> {
         self.runs += 1;
-        let list = self.ground.notes.join(format!("list-{}", self.runs));
+        let list = self.directories.notes.join(format!("list-{}", self.runs));
         if step.files_from.is_some() {
             std::fs::write(&list, step.list())?;
         }
-        let report = self.ground.notes.join(format!("report-{}.json", self.runs));
+        let report = self.directories.notes.join(format!("report-{}.json", self.runs));
         let log = self.log_file();
-        let (way, hosts) = (self.history.setting.way, self.pool.started_hosts());
+        let (route, hosts) = (self.history.setting.route, self.pool.started_hosts());
         let mut words: Vec<OsString> = vec![step.verb.word().into()];
         words.extend(step.options(&list));
-        words.extend(way.options(step.verb, hosts));
-        if step.verb != Verb::Digest {
+        words.extend(route.options(step.verb, hosts));
+        if step.verb != StepVerb::Digest {
             words.extend(["--report".into(), report.clone().into_os_string()]);
             if step.log {
                 words.extend(["--log-file".into(), log.into_os_string()]);
@@ -662,38 +681,44 @@ impl Scene<'_> {
                 words.push("--retry-for=5s".into());
             }
         }
-        let mut places = places(step, &self.ground.shown_source(), &self.ground.target);
-        if let [source, target] = &mut places[..] {
-            let placed = way.places(hosts, std::mem::take(source), std::mem::take(target));
+        let mut locations = locations(step, &self.directories.shown_source(), &self.directories.target);
+        if let [source, target] = &mut locations[..] {
+            let placed = route.locations(hosts, std::mem::take(source), std::mem::take(target));
             words.extend(placed);
         } else {
-            words.extend(places);
+            words.extend(locations);
         }
         Ok((words, report))
     }
 
-    fn run(&mut self, step: &Step) -> anyhow::Result<Ran> {
+    fn run(&mut self, step: &Step) -> anyhow::Result<CommandResult> {
         let (words, report) = self.words(step)?;
-        command::run(&self.stage.program, &words, &report, &self.ground.notes, self.stage.plant.as_deref())
+        command::run(
+            &self.options.program,
+            &words,
+            &report,
+            &self.directories.notes,
+            self.options.plant.as_deref(),
+        )
     }
 
-    fn run_with(&mut self, step: &Step, fault: &Fault) -> anyhow::Result<(Ran, Vec<Name>)> {
+    fn run_with(&mut self, step: &Step, fault: &Fault) -> anyhow::Result<(CommandResult, Vec<Name>)> {
         let (words, report) = self.words(step)?;
-        let target = self.ground.true_target.join(if matches!(step.shape, Shape::OneFile(_)) {
+        let target = self.directories.true_target.join(if matches!(step.shape, Shape::OneFile(_)) {
             "one"
         } else {
             "target"
         });
-        let source = self.ground.shown_source();
-        let place = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
+        let source = self.directories.shown_source();
+        let locations = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
         let (ran, mut touched) = command::run_with(
             fault,
-            &self.stage.program,
+            &self.options.program,
             &words,
-            (&report, &self.ground.notes),
+            (&report, &self.directories.notes),
             self.pool,
-            place,
-            self.stage.plant.as_deref(),
+            locations,
+            self.options.plant.as_deref(),
         )?;
         if step.shape == Shape::Directory {
             // Report paths below the target, in which the directory has its own name.
@@ -712,7 +737,7 @@ impl Scene<'_> {
 }
 
 /// Returns source and target as they are typed.
-pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString> {
+pub fn locations(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString> {
     let slashed = |path: &Path| {
         let mut word = path.as_os_str().to_owned();
         word.push("/");
@@ -720,8 +745,8 @@ pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString
     };
     let target = side_of_target.join("target").into_os_string();
     match (&step.shape, step.verb) {
-        (Shape::OneFile(path), Verb::Digest) => vec![path.below(source).into_os_string()],
-        (_, Verb::Digest) => vec![source.as_os_str().to_owned()],
+        (Shape::OneFile(path), StepVerb::Digest) => vec![path.below(source).into_os_string()],
+        (_, StepVerb::Digest) => vec![source.as_os_str().to_owned()],
         (Shape::Contents, _) => vec![slashed(source), target],
         (Shape::Directory, _) => vec![source.as_os_str().to_owned(), target],
         (Shape::OneFile(path), _) => {
@@ -730,7 +755,7 @@ pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString
     }
 }
 
-fn code_as_promised(ran: &Ran, codes: &BTreeSet<i32>) -> Vec<Violation> {
+fn code_as_promised(ran: &CommandResult, codes: &BTreeSet<i32>) -> Vec<Violation> {
     if ran.code.is_some_and(|code| codes.contains(&code)) {
         return Vec::new();
     }

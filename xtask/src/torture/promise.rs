@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ground::faults::Fault;
+use super::environment::faults::Fault;
 use super::model::{Name, Time};
 use super::select::Selection;
-use super::step::{Step, Verb};
-use super::walk::{Entry, Kind, Snapshot};
+use super::step::{Step, StepVerb};
+use super::walk::{SeenEntry, SeenKind, Snapshot};
 
 /// The capabilities of the target and the transport to it.
 #[derive(Clone, Debug)]
@@ -124,14 +124,14 @@ impl Abilities {
 
 impl Abilities {
     /// Returns true if the target accepts an entry of this name and kind in any case.
-    pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
+    pub fn takes(&self, path: &Name, entry: &SeenEntry) -> bool {
         let kind = match entry.kind {
             // A file system whose names are text also stores targets of symbolic links as text.
-            Kind::Link(ref to) => {
+            SeenKind::Link(ref to) => {
                 let is_text = self.any_names || std::str::from_utf8(to).is_ok();
                 self.symlinks && is_text && to.len() <= self.link_bytes_max
             }
-            Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
+            SeenKind::Pipe | SeenKind::Character(_) | SeenKind::Block(_) => self.special_files,
             _ => true,
         };
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -142,7 +142,7 @@ impl Abilities {
     }
 
     /// Returns true if the attributes of an entry fit in any case.
-    pub fn fits(&self, entry: &Entry) -> bool {
+    pub fn fits(&self, entry: &SeenEntry) -> bool {
         let held = entry.xattrs.iter().filter(|(name, _)| self.has_attribute(name));
         held.map(|(name, value)| name.0.len() + value.len() + 20).sum::<usize>() <= self.xattr_bytes_max
     }
@@ -170,7 +170,7 @@ impl Promise {
 
 /// The properties of an entry that are not promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Free {
+pub struct UnpromisedProperties {
     /// The owner.
     pub owner: bool,
     /// All of the mode.
@@ -191,13 +191,13 @@ pub struct Free {
 
 /// An entry that the target must have.
 #[derive(Clone, Debug)]
-pub struct Expected {
+pub struct ExpectedEntry {
     /// The entry. Its inode, change time and allocated space are meaningless unless `kept` is true.
-    pub entry: Entry,
+    pub entry: SeenEntry,
     /// Contents that it may have instead.
-    pub or: Vec<Kind>,
+    pub or: Vec<SeenKind>,
     /// The properties that are not promised.
-    pub free: Free,
+    pub free: UnpromisedProperties,
     /// True if it must be the inode that was there before.
     pub kept: bool,
 }
@@ -208,7 +208,7 @@ pub struct Promise {
     /// The permitted exit codes; only one if the documents leave nothing open.
     pub codes: BTreeSet<i32>,
     /// The whole target.
-    pub entries: BTreeMap<Name, Expected>,
+    pub entries: BTreeMap<Name, ExpectedEntry>,
     /// Groups of names that must be one file.
     pub links: Vec<Vec<Name>>,
     /// The source's file for each name. Names of different files must not be one file.
@@ -223,7 +223,7 @@ pub struct Promise {
 /// documents leave open: which entries count towards the limit of deletion, and whether something that the target
 /// cannot hold is a failure.
 pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, code: Option<i32>) -> Promise {
-    let mut making = Making {
+    let mut builder = PromiseBuilder {
         step,
         select: Selection::of(step),
         source,
@@ -237,18 +237,18 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, c
         brought: BTreeSet::new(),
         making_way: Vec::new(),
     };
-    making.failed += if step.verb == Verb::Sync && (step.delete || step.during) {
+    builder.failed += if step.verb == StepVerb::Sync && (step.delete || step.during) {
         0 // removed at the target, as the source lacks them
     } else {
-        making.select.missing(source)
+        builder.select.missing(source)
     };
-    making.bring_over();
-    making.remove();
-    making.link();
-    making.promise
+    builder.bring_over();
+    builder.remove();
+    builder.link();
+    builder.promise
 }
 
-struct Making<'a> {
+struct PromiseBuilder<'a> {
     step: &'a Step,
     select: Selection<'a>,
     source: &'a Snapshot,
@@ -266,7 +266,7 @@ struct Making<'a> {
     making_way: Vec<Name>,
 }
 
-impl Making<'_> {
+impl PromiseBuilder<'_> {
     /// Adds the entries of the source that take part.
     fn bring_over(&mut self) {
         for (path, entry) in self.source {
@@ -288,15 +288,15 @@ impl Making<'_> {
                     // A symbolic link at the target is replaced by the directory.
                     if entry.is_directory()
                         && !there.is_directory()
-                        && !matches!(there.kind, Kind::Link(_))
-                        && self.step.verb == Verb::Copy =>
+                        && !matches!(there.kind, SeenKind::Link(_))
+                        && self.step.verb == StepVerb::Copy =>
                 {
                     self.failed += 1;
                     self.blocked.push(path.clone());
                     continue;
                 }
                 Some(there) if !entry.is_directory() && there.is_directory() => {
-                    if self.step.verb == Verb::Copy {
+                    if self.step.verb == StepVerb::Copy {
                         self.failed += 1;
                     } else {
                         self.making_way.push(path.clone());
@@ -312,8 +312,9 @@ impl Making<'_> {
     }
 
     /// Returns the expected state of one entry.
-    fn expected(&self, path: &Name, entry: &Entry, there: Option<&Entry>) -> Expected {
-        let mut expected = Expected { entry: entry.clone(), or: Vec::new(), free: self.free(), kept: false };
+    fn expected(&self, path: &Name, entry: &SeenEntry, there: Option<&SeenEntry>) -> ExpectedEntry {
+        let mut expected =
+            ExpectedEntry { entry: entry.clone(), or: Vec::new(), free: self.free(), kept: false };
         expected.entry.mtime = self.able.time(entry.mtime);
         expected.entry.xattrs.retain(|name, _| self.able.has_attribute(name));
         // Without its access control list an entry may grant fewer permissions, but never more.
@@ -334,7 +335,7 @@ impl Making<'_> {
         };
         // A time out of the target's range is sent as the nearest one, and not compared any closer.
         let nearest = self.able.time(entry.mtime);
-        let within_step = |there: &Entry| {
+        let within_step = |there: &SeenEntry| {
             let there = seen.time(shown(there.mtime));
             there == seen.time(entry.mtime) || there == seen.time(nearest)
         };
@@ -350,19 +351,19 @@ impl Making<'_> {
             }
             // Of a file with several names, one is written and the others are linked.
             let one_name = entry.links == 1 && there.links == 1 && !self.able.remembers_names;
-            if self.step.in_place && self.step.verb == Verb::Sync && one_name {
+            if self.step.in_place && self.step.verb == StepVerb::Sync && one_name {
                 expected.kept = true;
                 expected.entry.inode = there.inode;
             }
         }
-        if there.is_some_and(Entry::is_directory) && entry.is_directory() {
+        if there.is_some_and(SeenEntry::is_directory) && entry.is_directory() {
             expected.kept = true;
             expected.entry.inode = there.map_or((0, 0), |there| there.inode);
         }
         if self.tainted.contains(path) {
             // Names are one file at the target and several at the source, or the reverse. The target may have further
             // names elsewhere, so a change of one name reaches others, in no particular order.
-            expected.free = Free {
+            expected.free = UnpromisedProperties {
                 owner: true,
                 mode: true,
                 set_id: true,
@@ -378,10 +379,10 @@ impl Making<'_> {
         expected
     }
 
-    fn free(&self) -> Free {
+    fn free(&self) -> UnpromisedProperties {
         let without = |what: &str| self.step.is_without(what);
         if self.able.loose {
-            return Free {
+            return UnpromisedProperties {
                 owner: true,
                 mode: true,
                 set_id: true,
@@ -392,7 +393,7 @@ impl Making<'_> {
                 all: false,
             };
         }
-        Free {
+        UnpromisedProperties {
             owner: without("owner") || !self.able.owners,
             narrower: false,
             // A set-ID bit without its owner would grant another user's privileges.
@@ -411,7 +412,7 @@ impl Making<'_> {
         let consent = self.step.delete || self.step.during;
         let refused = self.code == Some(6);
         let gone: BTreeSet<Name> = self.removable();
-        let sync = self.step.verb == Verb::Sync;
+        let sync = self.step.verb == StepVerb::Sync;
         // A rule protects something in a directory that is in the way: the entry fails, and nothing is deleted
         // afterwards.
         let target = self.target;
@@ -429,7 +430,7 @@ impl Making<'_> {
             || count * 2 <= total + 2 && !refused;
         // An entry that replaces a directory is created after the deletion, and may fail then.
         let comes_last = |path: &Name| {
-            let is_directory = |tree: &Snapshot| tree.get(path).is_some_and(Entry::is_directory);
+            let is_directory = |tree: &Snapshot| tree.get(path).is_some_and(SeenEntry::is_directory);
             is_directory(target) && !is_directory(self.source)
         };
         let fails_late = consent && self.promise.vague.iter().any(comes_last);
@@ -449,14 +450,18 @@ impl Making<'_> {
             if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
                 continue;
             }
-            let mut expected =
-                Expected { entry: entry.clone(), or: Vec::new(), free: Free::default(), kept: true };
+            let mut expected = ExpectedEntry {
+                entry: entry.clone(),
+                or: Vec::new(),
+                free: UnpromisedProperties::default(),
+                kept: true,
+            };
             // Deletions in a directory change its time.
             expected.free.mtime = entry.is_directory();
             // Another name of the same file takes part, and a change of it shows here too.
             let is_vague =
                 |path: &Name| self.promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
-            let shares = |(other, its): (&Name, &Entry)| {
+            let shares = |(other, its): (&Name, &SeenEntry)| {
                 its.inode == entry.inode && (self.brought.contains(other) || is_vague(other))
             };
             if is_vague(path)
@@ -569,8 +574,8 @@ impl Making<'_> {
                 .iter()
                 .filter(|(path, entry)| entry.inode == inode && self.promise.vague.contains(*path))
                 .filter_map(|(path, _)| self.target.get(path).map(|there| there.kind.clone()));
-            let of_vague: Vec<Kind> = of_vague.collect();
-            let left_alone: Vec<Kind> = group
+            let of_vague: Vec<SeenKind> = of_vague.collect();
+            let left_alone: Vec<SeenKind> = group
                 .iter()
                 .filter_map(|path| self.promise.entries.get(path))
                 .flat_map(|expected| expected.or.clone())
@@ -612,9 +617,9 @@ impl Making<'_> {
     }
 }
 
-impl Making<'_> {
+impl PromiseBuilder<'_> {
     /// Returns the files of the source that are reported with the same inode number.
-    fn of_same_number(&self, inode: (u64, u64)) -> impl Iterator<Item = &Entry> {
+    fn of_same_number(&self, inode: (u64, u64)) -> impl Iterator<Item = &SeenEntry> {
         let numbers = self.able.inode_numbers;
         let files = self.source.values().filter(|entry| entry.is_file());
         files.filter(move |entry| entry.inode.1 % numbers == inode.1 % numbers)
@@ -632,7 +637,7 @@ impl Making<'_> {
         if !self.is_shared(inode) {
             return inode;
         }
-        let facts = |entry: &Entry| (entry.kind.clone(), entry.mode, entry.owner, entry.mtime);
+        let facts = |entry: &SeenEntry| (entry.kind.clone(), entry.mode, entry.owner, entry.mtime);
         let Some(own) = self.source.values().find(|entry| entry.inode == inode).map(facts) else {
             return inode;
         };
@@ -681,7 +686,7 @@ fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> 
 pub fn of_one_file(step: &Step, before: &Snapshot, promise: &mut Promise) {
     let there = before.get(&Name::default());
     for expected in promise.entries.values_mut() {
-        if let Some(there) = there.filter(|there| there.is_file() && step.verb == Verb::Sync) {
+        if let Some(there) = there.filter(|there| there.is_file() && step.verb == StepVerb::Sync) {
             expected.or.clear();
             expected.kept = true;
             expected.entry.inode = there.inode;

@@ -11,18 +11,18 @@ use anyhow::Context;
 use rustix::fs::{AtFlags, FileType, Mode, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 
-use super::model::{Attribute, Content, Node, Time, Tree, What};
+use super::model::{Attribute, Content, ModelTree, NodeKind, Time, TreeNode};
 
 /// Creates a whole tree. `root` must not exist.
-pub fn realize(tree: &Tree, root: &Path) -> anyhow::Result<()> {
+pub fn realize(tree: &ModelTree, root: &Path) -> anyhow::Result<()> {
     for node in &tree.nodes {
-        if make(node, root)? && node.what != What::Directory {
+        if make(node, root)? && node.kind != NodeKind::Directory {
             dress(node, root)?;
         }
     }
     // Creating entries changes the time of their directory, so directories come last, deepest first.
     for node in tree.nodes.iter().rev() {
-        if node.what == What::Directory && node.path.below(root).is_dir() {
+        if node.kind == NodeKind::Directory && node.path.below(root).is_dir() {
             dress(node, root)?;
         }
     }
@@ -30,18 +30,18 @@ pub fn realize(tree: &Tree, root: &Path) -> anyhow::Result<()> {
 }
 
 /// Creates an entry without its attributes. Returns false if the file system does not accept it.
-pub fn make(node: &Node, root: &Path) -> anyhow::Result<bool> {
+pub fn make(node: &TreeNode, root: &Path) -> anyhow::Result<bool> {
     let place = node.path.below(root);
-    let made = match &node.what {
-        What::Directory => fs::create_dir(&place),
-        What::File(content) => write_file(&place, content),
-        What::Link(to) => std::os::unix::fs::symlink(to.below(Path::new("")), &place),
-        What::Pipe => make_special(&place, FileType::Fifo, 0),
-        What::Socket => make_special(&place, FileType::Socket, 0),
-        What::Device(major, minor) => {
+    let made = match &node.kind {
+        NodeKind::Directory => fs::create_dir(&place),
+        NodeKind::File(content) => write_file(&place, content),
+        NodeKind::Link(to) => std::os::unix::fs::symlink(to.below(Path::new("")), &place),
+        NodeKind::Pipe => make_special(&place, FileType::Fifo, 0),
+        NodeKind::Socket => make_special(&place, FileType::Socket, 0),
+        NodeKind::Device(major, minor) => {
             make_special(&place, FileType::CharacterDevice, rustix::fs::makedev(*major, *minor))
         }
-        What::SameAs(other) => {
+        NodeKind::SameAs(other) => {
             // A hard link to a missing file is left out. Shrinking produces such links.
             if fs::symlink_metadata(other.below(root)).map_or(true, |other| !other.is_file()) {
                 return Ok(false);
@@ -86,13 +86,13 @@ pub fn fill(file: &File, content: &Content) -> std::io::Result<()> {
 }
 
 /// Sets owner, attributes, permissions and time of an entry. A hard link has those of its file.
-pub fn dress(node: &Node, root: &Path) -> anyhow::Result<()> {
-    if matches!(node.what, What::SameAs(_)) {
+pub fn dress(node: &TreeNode, root: &Path) -> anyhow::Result<()> {
+    if matches!(node.kind, NodeKind::SameAs(_)) {
         return Ok(());
     }
     let place = node.path.below(root);
     lenient(lchown(&place, Some(node.uid), Some(node.gid)))?;
-    if !matches!(node.what, What::Link(_)) {
+    if !matches!(node.kind, NodeKind::Link(_)) {
         lenient(chmod(&place, node.mode))?;
     }
     for attribute in &node.attributes {

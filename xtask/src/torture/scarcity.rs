@@ -1,16 +1,16 @@
 //! Generates histories on targets with little space: trees that fit, just fit and do not fit, many of them sparse, and
 //! runs that follow once there is room.
 
+use super::file_systems::{HistorySetting, LITTLE_SPACE};
 use super::generate::Limits;
 use super::headroom::Headroom;
-use super::history::{Event, History};
+use super::history::{History, HistoryEvent};
 use super::misfortune;
-use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
+use super::model::{Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode};
 use super::mutate;
-use super::place::{LITTLE_SPACE, Setting};
 use super::rng::Rng;
-use super::step::{self, Shape, Step, Verb};
-use super::way::Way;
+use super::route::Route;
+use super::step::{self, Shape, Step, StepVerb};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -20,28 +20,28 @@ const DATA_BYTES_MAX: u64 = 5 * MIB;
 const ENTRIES_MAX: u64 = 120;
 
 /// Returns a setting whose target has little space.
-pub fn setting(rng: &mut Rng, setting: &Setting) -> Setting {
+pub fn setting(rng: &mut Rng, setting: &HistorySetting) -> HistorySetting {
     let weights: Vec<u64> = LITTLE_SPACE.iter().map(|(_, weight)| *weight).collect();
     let target = LITTLE_SPACE[rng.weighted(&weights)].0.to_owned();
     let plain = ["tmpfs", "ext4", "xfs", "btrfs"].contains(&setting.source.as_str());
     let source = if plain { setting.source.clone() } else { "tmpfs".to_owned() };
-    let way = if setting.way.is_sftp() { Way::Local } else { setting.way };
-    Setting { source, target, way }
+    let route = if setting.route.is_sftp() { Route::Local } else { setting.route };
+    HistorySetting { source, target, route }
 }
 
 /// Returns the history of a seed. The setting decides about hosts and the source's file system.
-pub fn history(seed: u64, given: &Setting) -> History {
+pub fn history(seed: u64, given: &HistorySetting) -> History {
     let mut rng = Rng::new(seed.rotate_left(29));
     let setting = setting(&mut rng, given);
     let source = tree(&mut rng);
     let target = rng.percent(40).then(|| earlier(&mut rng, &source));
-    let mut events = vec![Event::Space(headroom(&mut rng, &source, &setting.target))];
+    let mut events = vec![HistoryEvent::Space(headroom(&mut rng, &source, &setting.target))];
     for _ in 0..rng.between(1, 3) {
         let mut next = step(&mut rng);
         if next.writes() && rng.percent(20) {
             next.fault = Some(misfortune::random(&mut rng, &setting));
         }
-        events.push(Event::Run(next));
+        events.push(HistoryEvent::Run(next));
         let limits = Limits {
             entries: 10,
             data_bytes: MIB,
@@ -51,23 +51,23 @@ pub fn history(seed: u64, given: &Setting) -> History {
             value_bytes: 100,
         };
         for _ in 0..rng.below(4) {
-            events.push(Event::Source(mutate::random(&mut rng, &source, limits)));
+            events.push(HistoryEvent::Source(mutate::random(&mut rng, &source, limits)));
         }
         if rng.percent(50) {
-            events.push(Event::Space(headroom(&mut rng, &source, &setting.target)));
+            events.push(HistoryEvent::Space(headroom(&mut rng, &source, &setting.target)));
         }
     }
     // Once there is room, everything has to arrive.
-    events.push(Event::Space(Headroom::default()));
-    events.push(Event::Run(Step { in_place: false, fault: None, ..step(&mut rng) }));
+    events.push(HistoryEvent::Space(Headroom::default()));
+    events.push(HistoryEvent::Run(Step { in_place: false, fault: None, ..step(&mut rng) }));
     History { seed, setting, source, target, events }
 }
 
 /// Returns a step that writes everything.
 fn step(rng: &mut Rng) -> Step {
-    let verb = rng.pick(&[Verb::Copy, Verb::Sync]);
+    let verb = rng.pick(&[StepVerb::Copy, StepVerb::Sync]);
     let mut next = Step::plain(verb, if rng.percent(85) { Shape::Contents } else { Shape::Directory });
-    if verb == Verb::Sync {
+    if verb == StepVerb::Sync {
         next.delete = rng.percent(70);
         next.during = next.delete && rng.percent(20);
         next.all_may_go = next.delete;
@@ -102,7 +102,7 @@ enum DataLayout {
 }
 
 /// Returns a tree of one kind of files, or of all kinds.
-fn tree(rng: &mut Rng) -> Tree {
+fn tree(rng: &mut Rng) -> ModelTree {
     use DataLayout::{Beginning, Dense, End, Hole, Middle};
     let layouts: &[DataLayout] = match rng.below(6) {
         0 => &[Hole],
@@ -114,8 +114,10 @@ fn tree(rng: &mut Rng) -> Tree {
     let is_large = rng.percent(20);
     let count = if is_large { rng.between(1, 6) } else { rng.between(5, ENTRIES_MAX - 10) };
     let folders = rng.between(0, 4);
-    let mut nodes = vec![node(Name::default(), What::Directory)];
-    nodes.extend((0..folders).map(|number| node(Name(format!("d{number}").into_bytes()), What::Directory)));
+    let mut nodes = vec![node(Name::default(), NodeKind::Directory)];
+    nodes.extend(
+        (0..folders).map(|number| node(Name(format!("d{number}").into_bytes()), NodeKind::Directory)),
+    );
     let mut left = DATA_BYTES_MAX;
     let mut files: Vec<Name> = Vec::new();
     for number in 0..count {
@@ -127,7 +129,7 @@ fn tree(rng: &mut Rng) -> Tree {
         let path = Name(path.into_bytes());
         if !files.is_empty() && rng.percent(8) {
             let of = files[rng.below(files.len() as u64) as usize].clone();
-            nodes.push(node(path, What::SameAs(of)));
+            nodes.push(node(path, NodeKind::SameAs(of)));
             continue;
         }
         let layout = rng.pick(layouts);
@@ -138,10 +140,10 @@ fn tree(rng: &mut Rng) -> Tree {
             (false, _) => rng.between(20 * KIB, 300 * KIB),
         };
         let content = content(rng, layout, size, &mut left);
-        nodes.push(node(path.clone(), What::File(content)));
+        nodes.push(node(path.clone(), NodeKind::File(content)));
         files.push(path);
     }
-    Tree { nodes }
+    ModelTree { nodes }
 }
 
 fn content(rng: &mut Rng, layout: DataLayout, size: u64, left: &mut u64) -> Content {
@@ -159,25 +161,25 @@ fn content(rng: &mut Rng, layout: DataLayout, size: u64, left: &mut u64) -> Cont
         return Content { size, extents: Vec::new() };
     }
     *left -= length.div_ceil(4 * KIB) * 4 * KIB;
-    Content { size, extents: vec![Extent { at, length, fill: Fill::Noise(rng.next()) }] }
+    Content { size, extents: vec![FileExtent { at, length, fill: Fill::Noise(rng.next()) }] }
 }
 
-fn node(path: Name, what: What) -> Node {
+fn node(path: Name, kind: NodeKind) -> TreeNode {
     let mtime = Time { s: 1_600_000_000, ns: 0 };
-    let mode = if what == What::Directory { 0o755 } else { 0o644 };
-    Node { path, what, mode, uid: 0, gid: 0, mtime, attributes: Vec::new() }
+    let mode = if kind == NodeKind::Directory { 0o755 } else { 0o644 };
+    TreeNode { path, kind, mode, uid: 0, gid: 0, mtime, attributes: Vec::new() }
 }
 
 /// Returns an earlier state of a tree: files that are older, smaller, larger, or not there yet, and extra ones.
-fn earlier(rng: &mut Rng, tree: &Tree) -> Tree {
+fn earlier(rng: &mut Rng, tree: &ModelTree) -> ModelTree {
     let mut nodes = Vec::new();
     let mut left = DATA_BYTES_MAX;
     for node in &tree.nodes {
         let mut node = node.clone();
-        if node.what != What::Directory && rng.percent(30) {
+        if node.kind != NodeKind::Directory && rng.percent(30) {
             continue;
         }
-        if let What::File(content) = &mut node.what
+        if let NodeKind::File(content) = &mut node.kind
             && rng.percent(50)
         {
             let size = if rng.percent(50) { content.size } else { rng.below(120 * KIB) };
@@ -190,15 +192,15 @@ fn earlier(rng: &mut Rng, tree: &Tree) -> Tree {
     for number in 0..rng.below(4) {
         let size = rng.between(1, 300 * KIB);
         let content = content(rng, DataLayout::Dense, size, &mut left);
-        nodes.push(node(Name(format!("extra{number}").into_bytes()), What::File(content)));
+        nodes.push(node(Name(format!("extra{number}").into_bytes()), NodeKind::File(content)));
     }
-    Tree { nodes }
+    ModelTree { nodes }
 }
 
 /// Returns the free space before a run: more than a tree needs, just as much, less, or all there is.
-fn headroom(rng: &mut Rng, tree: &Tree, target: &str) -> Headroom {
-    let extents = tree.nodes.iter().filter_map(|node| match &node.what {
-        What::File(content) => Some(&content.extents),
+fn headroom(rng: &mut Rng, tree: &ModelTree, target: &str) -> Headroom {
+    let extents = tree.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::File(content) => Some(&content.extents),
         _ => None,
     });
     let need: u64 = extents.flatten().map(|extent| extent.length.div_ceil(4 * KIB) * 4 * KIB).sum();

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use super::check::{Proof, Violation};
-use super::history::{Event, History};
-use super::model::{Attribute, Content, Extent, Fill, Name, Node, Time, Tree, What};
+use super::history::{History, HistoryEvent};
+use super::model::{Attribute, Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode};
 use super::mutate::Mutation;
-use super::play::{Failure, places};
+use super::play::{HistoryFailure, locations};
 use super::shell_word::quoted;
-use super::step::{Shape, Step, Verb};
+use super::step::{Shape, Step, StepVerb};
 
 /// Writes a line. Writing to memory cannot fail.
 macro_rules! put {
@@ -18,7 +18,7 @@ macro_rules! put {
 }
 
 /// Returns the script of a failure.
-pub fn of(history: &History, failure: &Failure) -> String {
+pub fn of(history: &History, failure: &HistoryFailure) -> String {
     let mut script = String::from(
         "#!/bin/bash\n# $1: the program. Exits with 0 where it is right, and with 1 where it is wrong.\n",
     );
@@ -28,7 +28,7 @@ pub fn of(history: &History, failure: &Failure) -> String {
         history.seed,
         history.setting.source,
         history.setting.target,
-        history.setting.way.name()
+        history.setting.route.name()
     );
     for violation in failure.violations.iter().take(4) {
         let _ = writeln!(script, "# {}", violation.to_string().replace('\n', " "));
@@ -44,10 +44,10 @@ pub fn of(history: &History, failure: &Failure) -> String {
     for (index, event) in history.events.iter().enumerate().take(failure.event + 1) {
         let last = index == failure.event;
         match event {
-            Event::Source(mutation) => change(p, mutation, "$s"),
-            Event::Target(mutation) => change(p, mutation, "$t"),
-            Event::Space(headroom) => p.push_str(&headroom.commands()),
-            Event::Run(step) | Event::Interrupted(step) => {
+            HistoryEvent::Source(mutation) => change(p, mutation, "$s"),
+            HistoryEvent::Target(mutation) => change(p, mutation, "$t"),
+            HistoryEvent::Space(headroom) => p.push_str(&headroom.commands()),
+            HistoryEvent::Run(step) | HistoryEvent::Interrupted(step) => {
                 if let Some(fault) = &step.fault {
                     let _ =
                         writeln!(p, "# Here it went wrong like this, which a script does not do: {fault:?}");
@@ -101,33 +101,33 @@ fn place(root: &str, path: &Name) -> String {
     if path.0.is_empty() { root.to_owned() } else { format!("{root}/{}", quoted(&path.0)) }
 }
 
-fn tree(p: &mut String, tree: &Tree, root: &str) {
+fn tree(p: &mut String, tree: &ModelTree, root: &str) {
     for node in &tree.nodes {
         make(p, node, root);
     }
-    for node in tree.nodes.iter().filter(|node| node.what != What::Directory) {
+    for node in tree.nodes.iter().filter(|node| node.kind != NodeKind::Directory) {
         dress(p, node, root);
     }
-    for node in tree.nodes.iter().rev().filter(|node| node.what == What::Directory) {
+    for node in tree.nodes.iter().rev().filter(|node| node.kind == NodeKind::Directory) {
         dress(p, node, root);
     }
 }
 
-fn make(p: &mut String, node: &Node, root: &str) {
+fn make(p: &mut String, node: &TreeNode, root: &str) {
     let at = place(root, &node.path);
-    match &node.what {
-        What::Directory => put!(p, "mkdir {at}"),
-        What::File(content) => file(p, content, &at),
-        What::Link(to) => put!(p, "ln -s {} {at}", quoted(&to.0)),
-        What::Pipe => put!(p, "mkfifo {at}"),
-        What::Device(major, minor) => put!(p, "mknod {at} c {major} {minor}"),
-        What::Socket => {
+    match &node.kind {
+        NodeKind::Directory => put!(p, "mkdir {at}"),
+        NodeKind::File(content) => file(p, content, &at),
+        NodeKind::Link(to) => put!(p, "ln -s {} {at}", quoted(&to.0)),
+        NodeKind::Pipe => put!(p, "mkfifo {at}"),
+        NodeKind::Device(major, minor) => put!(p, "mknod {at} c {major} {minor}"),
+        NodeKind::Socket => {
             let _ = writeln!(
                 p,
                 "python3 -c 'import os,stat,sys; os.mknod(sys.argv[1], stat.S_IFSOCK|0o600)' {at}"
             );
         }
-        What::SameAs(other) => put!(p, "ln {} {at}", place(root, other)),
+        NodeKind::SameAs(other) => put!(p, "ln {} {at}", place(root, other)),
     }
 }
 
@@ -140,7 +140,7 @@ fn file(p: &mut String, content: &Content, at: &str) {
     }
 }
 
-fn write(extent: Extent, at: &str) -> String {
+fn write(extent: FileExtent, at: &str) -> String {
     let from = match extent.fill {
         Fill::Count(start) => format!("count {start} {}", extent.length),
         Fill::Noise(seed) => format!("noise {seed} {}", extent.length),
@@ -149,16 +149,16 @@ fn write(extent: Extent, at: &str) -> String {
     format!("{from} | at {at} {}", extent.at)
 }
 
-fn dress(p: &mut String, node: &Node, root: &str) {
-    if matches!(node.what, What::SameAs(_)) {
+fn dress(p: &mut String, node: &TreeNode, root: &str) {
+    if matches!(node.kind, NodeKind::SameAs(_)) {
         return;
     }
     let at = place(root, &node.path);
     if (node.uid, node.gid) != (0, 0) {
         let _ = writeln!(p, "chown -h {}:{} {at}", node.uid, node.gid);
     }
-    let usual = if node.what == What::Directory { 0o755 } else { 0o644 };
-    if node.mode != usual && !matches!(node.what, What::Link(_)) {
+    let usual = if node.kind == NodeKind::Directory { 0o755 } else { 0o644 };
+    if node.mode != usual && !matches!(node.kind, NodeKind::Link(_)) {
         let _ = writeln!(p, "chmod {:04o} {at}", node.mode);
     }
     for attribute in &node.attributes {
@@ -256,7 +256,7 @@ fn command_line(step: &Step, index: usize) -> String {
         line.push(' ');
         line.push_str(&quoted(std::os::unix::ffi::OsStrExt::as_bytes(word.as_os_str())));
     }
-    for word in places(step, std::path::Path::new("source"), std::path::Path::new("side")) {
+    for word in locations(step, std::path::Path::new("source"), std::path::Path::new("side")) {
         line.push(' ');
         line.push_str(&quoted(std::os::unix::ffi::OsStrExt::as_bytes(word.as_os_str())));
     }
@@ -296,7 +296,7 @@ fn prove(p: &mut String, step: &Step, violation: &Violation) {
             p.push_str(look);
             let _ = writeln!(p, "diff <(look {like}) <(look {}) || exit 1", place(&target, &path));
         }
-        Proof::Stable if step.verb != Verb::Verify => {
+        Proof::Stable if step.verb != StepVerb::Verify => {
             let _ = writeln!(p, "all() {{ find {target} -printf '%p %i %C@ %s %m\\n' | sort; }}; all >one");
             let _ = writeln!(p, "{} </dev/null; all >two; diff one two || exit 1", command_line(step, 0));
         }

@@ -2,7 +2,7 @@
 
 use super::model::Name;
 use super::step::Step;
-use super::walk::{Entry, Kind, Snapshot};
+use super::walk::{SeenEntry, SeenKind, Snapshot};
 
 /// The selection of a step.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl<'a> Selection<'a> {
     /// Returns true if the rules exclude an entry or one of its parent directories.
     pub fn is_protected(&self, path: &Name, entries: &Snapshot) -> bool {
         let mut at = path.clone();
-        let mut is_directory = entries.get(path).is_some_and(Entry::is_directory);
+        let mut is_directory = entries.get(path).is_some_and(SeenEntry::is_directory);
         loop {
             if self.is_excluded(&at, is_directory) {
                 return true;
@@ -53,10 +53,10 @@ impl<'a> Selection<'a> {
             || self.step.files_from.as_ref().is_some_and(on_the_way);
         let within = match (&entry.kind, self.step.sizes) {
             // The reported size decides: no file is read to find out whether to copy it.
-            (Kind::File { .. }, Some((least, most))) => (least..=most).contains(&entry.told_bytes),
+            (SeenKind::File { .. }, Some((least, most))) => (least..=most).contains(&entry.told_bytes),
             _ => true,
         };
-        listed && within && !self.is_protected(path, source) && entry.kind != Kind::Socket
+        listed && within && !self.is_protected(path, source) && entry.kind != SeenKind::Socket
     }
 
     /// Returns true if an extra entry may be deleted. Rules protect entries, and entries that are not listed stay.

@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::counts::Counts;
-use super::ground::fuse::Lies;
-use super::ground::plants::{PLANTS, Plant};
+use super::environment::fuse::Lies;
+use super::environment::plants::{PLANTS, Plant};
+use super::file_systems::{self, HistorySetting, Pool};
 use super::history::{self, History};
-use super::place::{self, Pool, Setting};
-use super::play::{self, Stage};
+use super::play::{self, PlayOptions};
 use super::rng::Rng;
+use super::route::Route;
 use super::scarcity;
-use super::way::Way;
 
 /// The time within which each fault must be found.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Plants each fault in turn, and reports the number of histories until it was found. `only` selects faults by a part
 /// of their name.
-pub fn run(stage: &Stage, jobs: usize, only: Option<&str>) -> anyhow::Result<()> {
+pub fn run(options: &PlayOptions, jobs: usize, only: Option<&str>) -> anyhow::Result<()> {
     let mut missed = Vec::new();
     for plant in PLANTS.iter().filter(|plant| only.is_none_or(|only| plant.name.contains(only))) {
-        let stage = Stage { plant: Some(plant.name.to_owned()), ..stage.clone() };
+        let options = PlayOptions { plant: Some(plant.name.to_owned()), ..options.clone() };
         let began = Instant::now();
-        let (histories, found) = hunt(plant, &stage, jobs);
+        let (histories, found) = hunt(plant, &options, jobs);
         let seconds = began.elapsed().as_secs_f64();
         match found {
             Some(words) => {
@@ -48,7 +48,7 @@ pub fn run(stage: &Stage, jobs: usize, only: Option<&str>) -> anyhow::Result<()>
     Ok(())
 }
 
-fn hunt(plant: &Plant, stage: &Stage, jobs: usize) -> (u64, Option<String>) {
+fn hunt(plant: &Plant, options: &PlayOptions, jobs: usize) -> (u64, Option<String>) {
     let (next, done) = (AtomicU64::new(1), AtomicBool::new(false));
     let counts = Counts::default();
     let found = std::sync::Mutex::new(None);
@@ -57,13 +57,15 @@ fn hunt(plant: &Plant, stage: &Stage, jobs: usize) -> (u64, Option<String>) {
         for worker in 0..jobs {
             let (next, done, counts, found) = (&next, &done, &counts, &found);
             scope.spawn(move || {
-                let Ok(mut pool) = Pool::new(&format!("check{worker}"), &stage.program) else { return };
+                let Ok(mut pool) = Pool::new(&format!("check{worker}"), &options.program) else { return };
                 while !done.load(Ordering::Relaxed) && Instant::now() < until {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let history = of_seed(seed, plant.name);
-                    let Ok(Some(failure)) = play::play(&history, stage, &mut pool, counts) else { continue };
+                    let Ok(Some(failure)) = play::play(&history, options, &mut pool, counts) else {
+                        continue;
+                    };
                     // The finding counts only if the same history passes without the planted fault.
-                    let sound = Stage { plant: None, ..stage.clone() };
+                    let sound = PlayOptions { plant: None, ..options.clone() };
                     if let Ok(None) = play::play(&history, &sound, &mut pool, counts) {
                         done.store(true, Ordering::Relaxed);
                         if let Ok(mut found) = found.lock() {
@@ -84,17 +86,17 @@ fn of_seed(seed: u64, plant: &str) -> History {
         "early-end-accepted" => {
             let lies = Lies { early_eof: true, one_in: 2, ..Lies::default() };
             let source = format!("fuse:{}", serde_json::to_string(&lies).unwrap_or_default());
-            history::of_seed(seed, Setting { source, target: "tmpfs".to_owned(), way: Way::Local })
+            history::of_seed(seed, HistorySetting { source, target: "tmpfs".to_owned(), route: Route::Local })
         }
         "resume-trusts-source" => {
             let [source, target] = ["tmpfs", "tmpfs"].map(str::to_owned);
-            history::resumed(seed, Setting { source, target, way: Way::Local })
+            history::resumed(seed, HistorySetting { source, target, route: Route::Local })
         }
         "sparse-space-counted" => {
             let [source, target] = ["tmpfs", "smalltmpfs"].map(str::to_owned);
-            scarcity::history(seed, &Setting { source, target, way: Way::Local })
+            scarcity::history(seed, &HistorySetting { source, target, route: Route::Local })
         }
-        _ => history::of_seed_within(seed, place::random(&mut rng, true), 9 << 20),
+        _ => history::of_seed_within(seed, file_systems::random(&mut rng, true), 9 << 20),
     }
 }
 

@@ -6,12 +6,12 @@
 use std::time::{Duration, Instant};
 
 use super::check::Violation;
-use super::ground::faults::Fault;
-use super::history::{Event, History};
-use super::model::{Fill, Name, Node, Time, Tree, What};
-use super::play::Failure;
+use super::environment::faults::Fault;
+use super::history::{History, HistoryEvent};
+use super::model::{Fill, ModelTree, Name, NodeKind, Time, TreeNode};
+use super::play::HistoryFailure;
+use super::route::Route;
 use super::step::Step;
-use super::way::Way;
 
 /// The maximum duration of a reduction.
 const TIME_MAX: Duration = Duration::from_secs(40);
@@ -19,9 +19,9 @@ const TIME_MAX: Duration = Duration::from_secs(40);
 /// Returns the smallest history that was found, with its failure. `play` plays a history.
 pub fn shrink(
     history: History,
-    failure: Failure,
-    mut play: impl FnMut(&History) -> Option<Failure>,
-) -> (History, Failure) {
+    failure: HistoryFailure,
+    mut play: impl FnMut(&History) -> Option<HistoryFailure>,
+) -> (History, HistoryFailure) {
     let mut shrinker = Shrinker {
         kind: kind_of(&failure),
         best: history,
@@ -34,7 +34,7 @@ pub fn shrink(
 }
 
 /// Returns the kind of a failure's worst violation.
-fn kind_of(failure: &Failure) -> &'static str {
+fn kind_of(failure: &HistoryFailure) -> &'static str {
     let worst = |kind: &str| failure.violations.iter().find(|violation: &&Violation| violation.kind == kind);
     let first = || failure.violations.first();
     ["crash", "content", "missing"]
@@ -47,8 +47,8 @@ fn kind_of(failure: &Failure) -> &'static str {
 struct Shrinker<'a> {
     kind: &'static str,
     best: History,
-    failure: Failure,
-    play: &'a mut dyn FnMut(&History) -> Option<Failure>,
+    failure: HistoryFailure,
+    play: &'a mut dyn FnMut(&History) -> Option<HistoryFailure>,
     until: Instant,
 }
 
@@ -67,10 +67,10 @@ impl Shrinker<'_> {
                 |history| history.source.nodes.len(),
                 |history, keep| prune(Some(&mut history.source), keep),
             );
-            self.attempt(|history| history.setting.way = Way::Local);
+            self.attempt(|history| history.setting.route = Route::Local);
             self.attempt(|history| history.setting.source = "plain".to_owned());
             // A power cut needs a file system of its own, and its consequences are promised for these only.
-            let is_cut = |event: &Event| matches!(event, Event::Run(step) | Event::Interrupted(step) if matches!(step.fault, Some(Fault::PowerCut { .. })));
+            let is_cut = |event: &HistoryEvent| matches!(event, HistoryEvent::Run(step) | HistoryEvent::Interrupted(step) if matches!(step.fault, Some(Fault::PowerCut { .. })));
             if !self.best.events.iter().any(is_cut) {
                 self.attempt(|history| history.setting.target = "plain".to_owned());
             }
@@ -147,7 +147,9 @@ impl Shrinker<'_> {
         for index in 0..self.best.events.len() {
             for change in simpler {
                 self.attempt(|history| {
-                    if let Some(Event::Run(step) | Event::Interrupted(step)) = history.events.get_mut(index) {
+                    if let Some(HistoryEvent::Run(step) | HistoryEvent::Interrupted(step)) =
+                        history.events.get_mut(index)
+                    {
                         change(step);
                     }
                 });
@@ -160,7 +162,7 @@ impl Shrinker<'_> {
         // Try all at once first, then one by one.
         self.attempt(|history| history.source.nodes.iter_mut().for_each(|node| bare(node, plain)));
         for index in 0..self.best.source.nodes.len() {
-            let node = |history: &mut History, act: &dyn Fn(&mut Node)| {
+            let node = |history: &mut History, act: &dyn Fn(&mut TreeNode)| {
                 if let Some(node) = history.source.nodes.get_mut(index) {
                     act(node);
                 }
@@ -180,7 +182,7 @@ impl Shrinker<'_> {
             }
             self.attempt(|history| {
                 node(history, &|node| {
-                    if let What::File(content) = &mut node.what {
+                    if let NodeKind::File(content) = &mut node.kind {
                         content.extents.iter_mut().for_each(|extent| extent.fill = Fill::Count(1));
                     }
                 });
@@ -190,21 +192,21 @@ impl Shrinker<'_> {
     }
 }
 
-fn bare(node: &mut Node, plain: Time) {
+fn bare(node: &mut TreeNode, plain: Time) {
     node.attributes.clear();
     (node.uid, node.gid) = (0, 0);
-    node.mode = if node.what == What::Directory { 0o755 } else { 0o644 };
+    node.mode = if node.kind == NodeKind::Directory { 0o755 } else { 0o644 };
     node.mtime = plain;
 }
 
-fn fewer_extents(node: &mut Node, length: usize) {
-    if let What::File(content) = &mut node.what {
+fn fewer_extents(node: &mut TreeNode, length: usize) {
+    if let NodeKind::File(content) = &mut node.kind {
         content.extents.truncate(length);
     }
 }
 
-fn smaller(node: &mut Node, size: u64) {
-    if let What::File(content) = &mut node.what
+fn smaller(node: &mut TreeNode, size: u64) {
+    if let NodeKind::File(content) = &mut node.kind
         && size < content.size
     {
         content.size = size;
@@ -219,11 +221,10 @@ fn smaller(node: &mut Node, size: u64) {
 fn rename(history: &mut History, index: usize) {
     let Some(node) = history.source.nodes.get(index) else { return };
     let text = serde_json::to_string(&history.events).unwrap_or_default();
-    let used = history
-        .source
-        .nodes
-        .iter()
-        .any(|other| other.path.is_below(&node.path) || other.what == What::SameAs(node.path.clone()));
+    let used =
+        history.source.nodes.iter().any(|other| {
+            other.path.is_below(&node.path) || other.kind == NodeKind::SameAs(node.path.clone())
+        });
     if used || node.path.0.is_empty() || text.contains(&node.path.to_string()) {
         return;
     }
@@ -234,7 +235,7 @@ fn weight(history: &History) -> usize {
     serde_json::to_string(history).map_or(0, |text| text.len())
 }
 
-fn count(tree: Option<&Tree>) -> usize {
+fn count(tree: Option<&ModelTree>) -> usize {
     tree.map_or(0, |tree| tree.nodes.len())
 }
 
@@ -244,7 +245,7 @@ fn retain<T>(list: &mut Vec<T>, keep: &[bool]) {
 }
 
 /// Removes entries, and everything below those that are directories. The root stays.
-fn prune(tree: Option<&mut Tree>, keep: &[bool]) {
+fn prune(tree: Option<&mut ModelTree>, keep: &[bool]) {
     let Some(tree) = tree else { return };
     let gone: Vec<Name> = tree
         .nodes

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 
 use super::model::{Name, Time};
 use super::promise::Promise;
-use super::step::{Step, Verb};
-use super::walk::{Entry, Kind, Snapshot};
+use super::step::{Step, StepVerb};
+use super::walk::{SeenEntry, SeenKind, Snapshot};
 
 #[cfg(test)]
 mod tests;
@@ -240,7 +240,7 @@ impl SpaceQuestion<'_> {
                 bytes += self.data.get(path).map_or(0, |data| data.nonzero);
             }
         }
-        let removes = self.step.verb == Verb::Sync && (self.step.delete || self.step.during);
+        let removes = self.step.verb == StepVerb::Sync && (self.step.delete || self.step.during);
         for (path, entry) in self.target {
             let stays = self.source.get(path).is_some_and(|new| new.kind == entry.kind);
             if !stays && (removes || self.source.contains_key(path)) {
@@ -255,15 +255,15 @@ impl SpaceQuestion<'_> {
 }
 
 /// Returns true if an entry is left alone, or has its attributes set at most.
-fn is_left(entry: &Entry, there: &Entry, mtime: Time) -> bool {
+fn is_left(entry: &SeenEntry, there: &SeenEntry, mtime: Time) -> bool {
     match (&entry.kind, &there.kind) {
-        (Kind::Directory, Kind::Directory) => true,
+        (SeenKind::Directory, SeenKind::Directory) => true,
         (one, other) => one == other && (there.mtime == mtime || !entry.is_file()),
     }
 }
 
 /// Returns the space that an entry takes apart from its data: names, directory blocks, attributes, long links.
-fn own_bytes(entry: &Entry) -> u64 {
+fn own_bytes(entry: &SeenEntry) -> u64 {
     let attributes: usize = entry.xattrs.values().map(Vec::len).sum();
     let block = u64::from(!entry.is_file() || attributes > 0) * BLOCK_BYTES;
     // Names take at most 264 bytes each, and directories are split in halves.
@@ -271,7 +271,7 @@ fn own_bytes(entry: &Entry) -> u64 {
 }
 
 /// Returns the inodes that tmpfs counts for attributes and for the name, which is little: 1024 bytes are one inode.
-fn xattr_inodes(entry: &Entry) -> u64 {
+fn xattr_inodes(entry: &SeenEntry) -> u64 {
     entry.xattrs.iter().map(|(name, value)| 2 + (name.0.len() + value.len()) as u64 / 1024).sum()
 }
 

@@ -1,18 +1,18 @@
 //! A step of a history: a hakobu command line, as data.
 //!
-//! The promise of a step is in [`promise`](super::promise), its hosts and transport are in [`way`](super::way).
+//! The promise of a step is in [`promise`](super::promise), its hosts and transport are in [`route`](super::route).
 
 use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use super::ground::faults::Fault;
-use super::model::{Name, Node, Tree, What};
+use super::environment::faults::Fault;
+use super::model::{ModelTree, Name, NodeKind, TreeNode};
 use super::rng::Rng;
 
 /// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verb {
+pub enum StepVerb {
     /// `copy`
     Copy,
     /// `sync`
@@ -40,12 +40,12 @@ pub struct Rule {
     /// True for `--include`, false for `--exclude`.
     pub include: bool,
     /// The pattern.
-    pub pattern: Pattern,
+    pub pattern: RulePattern,
 }
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pattern {
+pub enum RulePattern {
     /// `*SUFFIX`: names at any depth with this ending.
     Suffix(String),
     /// `NAME`: this name at any depth.
@@ -62,7 +62,7 @@ pub enum Pattern {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The command.
-    pub verb: Verb,
+    pub verb: StepVerb,
     /// The form of source and target.
     pub shape: Shape,
     /// `--delete`.
@@ -120,7 +120,7 @@ pub struct Step {
 
 impl Step {
     /// Returns a step with nothing but a command and a form.
-    pub fn plain(verb: Verb, shape: Shape) -> Self {
+    pub fn plain(verb: StepVerb, shape: Shape) -> Self {
         Self {
             verb,
             shape,
@@ -146,7 +146,7 @@ impl Step {
 
     /// Returns true if the step writes to the target.
     pub fn writes(&self) -> bool {
-        matches!(self.verb, Verb::Copy | Verb::Sync) && !self.dry_run
+        matches!(self.verb, StepVerb::Copy | StepVerb::Sync) && !self.dry_run
     }
 
     /// Returns the step as a verification of the same selection.
@@ -156,7 +156,7 @@ impl Step {
             rules: self.rules.clone(),
             files_from: self.files_from.clone(),
             sizes: self.sizes,
-            ..Self::plain(Verb::Verify, self.shape.clone())
+            ..Self::plain(StepVerb::Verify, self.shape.clone())
         }
     }
 
@@ -174,7 +174,7 @@ impl Step {
             }
         };
         // Digests of trees are BLAKE3, which the oracle does not have.
-        flag(self.verb == Verb::Digest && matches!(self.shape, Shape::OneFile(_)), "--algorithm=sha256");
+        flag(self.verb == StepVerb::Digest && matches!(self.shape, Shape::OneFile(_)), "--algorithm=sha256");
         flag(self.delete && !self.during, "--delete");
         flag(self.during, "--delete-during");
         flag(self.all_may_go, "--max-delete=100%");
@@ -218,7 +218,7 @@ impl Step {
     }
 }
 
-impl Verb {
+impl StepVerb {
     /// Returns the command's name.
     pub fn word(self) -> &'static str {
         match self {
@@ -230,7 +230,7 @@ impl Verb {
     }
 }
 
-impl Pattern {
+impl RulePattern {
     /// Returns the pattern as it is typed.
     pub fn text(&self) -> String {
         match self {
@@ -256,25 +256,26 @@ impl Pattern {
 }
 
 /// Returns a random step for a source that began as `tree`.
-pub fn random(rng: &mut Rng, tree: &Tree) -> Step {
+pub fn random(rng: &mut Rng, tree: &ModelTree) -> Step {
     let verb = match rng.below(12) {
-        0..5 => Verb::Copy,
-        5..10 => Verb::Sync,
-        10 => Verb::Verify,
-        _ => Verb::Digest,
+        0..5 => StepVerb::Copy,
+        5..10 => StepVerb::Sync,
+        10 => StepVerb::Verify,
+        _ => StepVerb::Digest,
     };
-    let files: Vec<&Node> = tree.nodes.iter().filter(|node| matches!(node.what, What::File(_))).collect();
+    let files: Vec<&TreeNode> =
+        tree.nodes.iter().filter(|node| matches!(node.kind, NodeKind::File(_))).collect();
     let shape = match rng.below(10) {
         0 => Shape::Directory,
-        _ if verb == Verb::Digest && rng.percent(30) => Shape::Contents,
-        number if !files.is_empty() && (number == 1 || verb == Verb::Digest) => {
+        _ if verb == StepVerb::Digest && rng.percent(30) => Shape::Contents,
+        number if !files.is_empty() && (number == 1 || verb == StepVerb::Digest) => {
             Shape::OneFile(files[rng.below(files.len() as u64) as usize].path.clone())
         }
         _ => Shape::Contents,
     };
     let mut step = Step::plain(verb, shape);
     let one = matches!(step.shape, Shape::OneFile(_));
-    if verb == Verb::Digest {
+    if verb == StepVerb::Digest {
         return step;
     }
     if !one {
@@ -283,15 +284,15 @@ pub fn random(rng: &mut Rng, tree: &Tree) -> Step {
     if rng.percent(15) {
         step.without.push(rng.pick(&["owner", "acl", "xattr", "hardlinks"]).to_owned());
     }
-    if verb == Verb::Verify {
+    if verb == StepVerb::Verify {
         return step;
     }
-    if verb == Verb::Sync && !one {
+    if verb == StepVerb::Sync && !one {
         step.delete = rng.percent(75);
         step.during = step.delete && rng.percent(15);
         step.all_may_go = step.during || rng.percent(85);
     }
-    if verb == Verb::Sync {
+    if verb == StepVerb::Sync {
         step.in_place = rng.percent(15);
         step.whole_file = !step.in_place && rng.percent(15);
     }
@@ -325,23 +326,23 @@ pub fn choose_lists(rng: &mut Rng, step: &mut Step) {
     }
 }
 
-fn choose_what_takes_part(rng: &mut Rng, step: &mut Step, tree: &Tree) {
+fn choose_what_takes_part(rng: &mut Rng, step: &mut Step, tree: &ModelTree) {
     // Use only names that need no escaping in a pattern.
     let is_plain = |path: &Name| {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_');
         !path.0.is_empty() && path.0.iter().all(plain)
     };
-    let plain: Vec<&Node> = tree.nodes.iter().filter(|node| is_plain(&node.path)).collect();
+    let plain: Vec<&TreeNode> = tree.nodes.iter().filter(|node| is_plain(&node.path)).collect();
     if rng.percent(18) && !plain.is_empty() {
         for _ in 0..rng.between(1, 3) {
             let node = plain[rng.below(plain.len() as u64) as usize];
             let base = String::from_utf8_lossy(node.path.base()).into_owned();
             let pattern = match rng.below(9) {
-                0 | 1 => Pattern::Suffix(base.chars().last().map(String::from).unwrap_or_default()),
-                2 | 3 => Pattern::Base(base),
-                4 => Pattern::Directories(base),
-                5 if rng.percent(15) => Pattern::Letter,
-                _ => Pattern::Path(String::from_utf8_lossy(&node.path.0).into_owned()),
+                0 | 1 => RulePattern::Suffix(base.chars().last().map(String::from).unwrap_or_default()),
+                2 | 3 => RulePattern::Base(base),
+                4 => RulePattern::Directories(base),
+                5 if rng.percent(15) => RulePattern::Letter,
+                _ => RulePattern::Path(String::from_utf8_lossy(&node.path.0).into_owned()),
             };
             step.rules.push(Rule { include: rng.percent(25), pattern });
         }

@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use super::check::{self, Proof, Violation};
+use super::environment::faults::{Fault, Process, Trigger};
+use super::environment::hosts::TestHost;
+use super::file_systems::{self, HistorySetting};
 use super::generate::{self, Limits};
-use super::ground::faults::{Fault, Process, Trigger};
-use super::ground::hosts::Host;
-use super::history::{self, Event, History};
-use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
-use super::place::{self, Setting};
-use super::play::Failure;
+use super::history::{self, History, HistoryEvent};
+use super::model::{Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode};
+use super::play::HistoryFailure;
 use super::promise::{self, Abilities};
 use super::realize::realize;
 use super::rng::Rng;
+use super::route::Route;
 use super::shrink::shrink;
-use super::step::{Pattern, Rule, Shape, Step, Verb};
+use super::step::{Rule, RulePattern, Shape, Step, StepVerb};
 use super::walk::{Snapshot, walk};
-use super::way::Way;
 
 struct Folder(std::path::PathBuf);
 
@@ -34,22 +34,22 @@ impl Drop for Folder {
     }
 }
 
-fn file(path: &[u8], bytes: u64) -> Node {
-    let extents = vec![Extent { at: 0, length: bytes, fill: Fill::Count(1) }];
-    node(path, What::File(Content { size: bytes, extents }))
+fn file(path: &[u8], bytes: u64) -> TreeNode {
+    let extents = vec![FileExtent { at: 0, length: bytes, fill: Fill::Count(1) }];
+    node(path, NodeKind::File(Content { size: bytes, extents }))
 }
 
-fn node(path: &[u8], what: What) -> Node {
+fn node(path: &[u8], kind: NodeKind) -> TreeNode {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let mtime = Time { s: 1_000_000_000, ns: 7 };
-    Node { path: Name(path.to_vec()), what, mode: 0o755, uid, gid, mtime, attributes: Vec::new() }
+    TreeNode { path: Name(path.to_vec()), kind, mode: 0o755, uid, gid, mtime, attributes: Vec::new() }
 }
 
-fn snapshot(folder: &Folder, name: &str, nodes: Vec<Node>) -> Snapshot {
-    let mut all = vec![node(b"", What::Directory)];
+fn snapshot(folder: &Folder, name: &str, nodes: Vec<TreeNode>) -> Snapshot {
+    let mut all = vec![node(b"", NodeKind::Directory)];
     all.extend(nodes);
     let root = folder.0.join(name);
-    realize(&Tree { nodes: all }, &root).unwrap();
+    realize(&ModelTree { nodes: all }, &root).unwrap();
     walk(&root).unwrap()
 }
 
@@ -78,7 +78,7 @@ fn no_crate_of_hakobu_is_used() {
 
 #[test]
 fn a_seed_is_one_history_and_it_can_be_written_down() {
-    let setting = || place::random(&mut Rng::new(7), false);
+    let setting = || file_systems::random(&mut Rng::new(7), false);
     let text = |history: &History| serde_json::to_string(history).unwrap();
     let history = history::of_seed(7, setting());
     assert_eq!(text(&history), text(&history::of_seed(7, setting())));
@@ -89,7 +89,7 @@ fn a_seed_is_one_history_and_it_can_be_written_down() {
 }
 
 #[test]
-fn what_is_made_is_what_the_oracle_sees() {
+fn the_oracle_sees_a_tree_as_it_was_generated() {
     let folder = Folder::new("made");
     let limits = Limits {
         entries: 40,
@@ -106,7 +106,7 @@ fn what_is_made_is_what_the_oracle_sees() {
         let found = walk(&root).unwrap();
         assert!(found.len() * 10 >= tree.nodes.len() * 8, "most of it can be made anywhere");
         for node in &tree.nodes {
-            if let (What::File(content), Some(entry)) = (&node.what, found.get(&node.path)) {
+            if let (NodeKind::File(content), Some(entry)) = (&node.kind, found.get(&node.path)) {
                 assert_eq!(entry.size(), content.size, "{}", node.path);
             }
         }
@@ -116,7 +116,7 @@ fn what_is_made_is_what_the_oracle_sees() {
 #[test]
 fn the_oracle_sees_a_byte_a_hole_and_a_time() {
     let folder = Folder::new("sees");
-    let step = Step::plain(Verb::Copy, Shape::Contents);
+    let step = Step::plain(StepVerb::Copy, Shape::Contents);
     let source = snapshot(&folder, "source", vec![file(b"a", 10_000), file(b"b", 5)]);
     let promise = promise::of(&step, &source, &Snapshot::new(), &Abilities::default(), Some(0));
     assert_eq!(promise.codes, [0].into());
@@ -128,9 +128,9 @@ fn the_oracle_sees_a_byte_a_hole_and_a_time() {
         check::target(&promise, found).iter().map(|violation| violation.kind).collect()
     };
     let mut head = file(b"a", 10_000);
-    head.what = What::File(Content {
+    head.kind = NodeKind::File(Content {
         size: 10_000,
-        extents: vec![Extent { at: 0, length: 9_999, fill: Fill::Count(1) }],
+        extents: vec![FileExtent { at: 0, length: 9_999, fill: Fill::Count(1) }],
     });
     assert_eq!(kinds(&snapshot(&folder, "byte", vec![head, file(b"b", 5)])), ["content"]);
     let mut late = file(b"b", 5);
@@ -144,13 +144,13 @@ fn the_oracle_sees_a_byte_a_hole_and_a_time() {
 #[test]
 fn a_time_out_of_range_is_equal_to_the_nearest_one() {
     let folder = Folder::new("range");
-    let dated = |bytes, s, ns| Node { mtime: Time { s, ns }, ..file(b"a", bytes) };
+    let dated = |bytes, s, ns| TreeNode { mtime: Time { s, ns }, ..file(b"a", bytes) };
     let mut other = dated(5, 0, 7);
     let fill = Fill::Count(2);
-    other.what = What::File(Content { size: 5, extents: vec![Extent { at: 0, length: 5, fill }] });
+    other.kind = NodeKind::File(Content { size: 5, extents: vec![FileExtent { at: 0, length: 5, fill }] });
     let source = snapshot(&folder, "source", vec![dated(5, -3, 0)]);
     let target = snapshot(&folder, "target", vec![other]);
-    let step = Step::plain(Verb::Copy, Shape::Contents);
+    let step = Step::plain(StepVerb::Copy, Shape::Contents);
     let is_left_alone = |able: &Abilities| {
         let promise = promise::of(&step, &source, &target, able, Some(0));
         !promise.entries[&Name(b"a".to_vec())].or.is_empty()
@@ -158,14 +158,14 @@ fn a_time_out_of_range_is_equal_to_the_nearest_one() {
     let able =
         Abilities { seen_step_ns: 1_000_000_000, seen_early_step_ns: 1_000_000_000, ..Abilities::default() };
     assert!(!is_left_alone(&able));
-    assert!(is_left_alone(&Way::PushSftp.limit(able)));
+    assert!(is_left_alone(&Route::PushSftp.limit(able)));
 }
 
 #[test]
 fn holes_and_written_zeros_are_one_content_and_sizes_are_not() {
     let folder = Folder::new("holes");
-    let zeros = |size, extents| node(b"f", What::File(Content { size, extents }));
-    let written = vec![Extent { at: 0, length: 8192, fill: Fill::Zeros }];
+    let zeros = |size, extents| node(b"f", NodeKind::File(Content { size, extents }));
+    let written = vec![FileExtent { at: 0, length: 8192, fill: Fill::Zeros }];
     let one = snapshot(&folder, "one", vec![zeros(8192, Vec::new())]);
     let two = snapshot(&folder, "two", vec![zeros(8192, written)]);
     let three = snapshot(&folder, "three", vec![zeros(8193, Vec::new())]);
@@ -174,7 +174,7 @@ fn holes_and_written_zeros_are_one_content_and_sizes_are_not() {
     assert_ne!(kind(&one), kind(&three));
     // This holds for files that are not read whole too, and a changed byte in the middle is noticed.
     let size = (64 << 20) + 5;
-    let middle = vec![Extent { at: 33_333_333, length: 1, fill: Fill::Count(1) }];
+    let middle = vec![FileExtent { at: 33_333_333, length: 1, fill: Fill::Count(1) }];
     let large = snapshot(&folder, "large", vec![zeros(size, Vec::new())]);
     let other = snapshot(&folder, "other", vec![zeros(size, middle)]);
     assert_ne!(kind(&large), kind(&other));
@@ -185,7 +185,7 @@ fn sync_removes_what_rules_do_not_protect() {
     let folder = Folder::new("sync");
     let source = snapshot(&folder, "source", vec![file(b"a", 5)]);
     let target = snapshot(&folder, "target", vec![file(b"a", 5), file(b"b", 5), file(b"c.tmp", 5)]);
-    let mut step = Step::plain(Verb::Sync, Shape::Contents);
+    let mut step = Step::plain(StepVerb::Sync, Shape::Contents);
     let has = |step: &Step, code, name: &[u8]| {
         let promise = promise::of(step, &source, &target, &Abilities::default(), Some(code));
         promise.codes.contains(&code) && promise.entries.contains_key(&Name(name.to_vec()))
@@ -193,7 +193,7 @@ fn sync_removes_what_rules_do_not_protect() {
     assert!(has(&step, 6, b"b"), "without leave nothing goes");
     (step.delete, step.all_may_go) = (true, true);
     assert!(!has(&step, 0, b"b") && has(&step, 0, b"a"));
-    step.rules.push(Rule { include: false, pattern: Pattern::Suffix(".tmp".to_owned()) });
+    step.rules.push(Rule { include: false, pattern: RulePattern::Suffix(".tmp".to_owned()) });
     assert!(has(&step, 0, b"c.tmp") && !has(&step, 0, b"b"));
 }
 
@@ -205,11 +205,11 @@ fn half_of_the_target_may_go_and_more_only_with_leave() {
     let few = snapshot(&folder, "few", [file(b"a", 5)].into_iter().chain(kept(6)).collect());
     let source_of_many = snapshot(&folder, "many-source", kept(6).collect());
     let many = snapshot(&folder, "many", [file(b"a", 5)].into_iter().chain(kept(6)).collect());
-    let mut step = Step { delete: true, ..Step::plain(Verb::Sync, Shape::Contents) };
+    let mut step = Step { delete: true, ..Step::plain(StepVerb::Sync, Shape::Contents) };
     let allows = |step: &Step, source, target, code| {
         promise::of(step, source, target, &Abilities::default(), Some(code)).codes.contains(&code)
     };
-    let host = Host::A;
+    let host = TestHost::A;
     let (ms, when) = (1, Trigger::AfterMs(1));
     let killed = Fault::Kill { process: Process::Agent(host), when };
     for (fault, may_not_know) in
@@ -224,19 +224,22 @@ fn half_of_the_target_may_go_and_more_only_with_leave() {
 
 #[test]
 fn a_failure_is_cut_down_to_what_it_needs() {
-    let setting = Setting { source: "plain".to_owned(), target: "plain".to_owned(), way: Way::Local };
+    let setting =
+        HistorySetting { source: "plain".to_owned(), target: "plain".to_owned(), route: Route::Local };
     let mut history = history::of_seed(3, setting);
     let culprit = Name(b"culprit".to_vec());
     history.source.nodes.push(file(b"culprit", 1_000));
-    let step = Step { by_digest: true, ..Step::plain(Verb::Sync, Shape::Contents) };
-    history.events.push(Event::Run(step));
+    let step = Step { by_digest: true, ..Step::plain(StepVerb::Sync, Shape::Contents) };
+    history.events.push(HistoryEvent::Run(step));
     // Fails if the file exists and a step compares by digest.
     let play = |history: &History| {
         let there = history.source.nodes.iter().any(|node| node.path == culprit);
-        let event =
-            history.events.iter().position(|event| matches!(event, Event::Run(step) if step.by_digest))?;
+        let event = history
+            .events
+            .iter()
+            .position(|event| matches!(event, HistoryEvent::Run(step) if step.by_digest))?;
         let violations = vec![Violation::at("content", &culprit, "wrong", Proof::LikeSource)];
-        there.then(|| Failure { event, violations, said: String::new() })
+        there.then(|| HistoryFailure { event, violations, said: String::new() })
     };
     let failure = play(&history).unwrap();
     let (small, _) = shrink(history, failure, play);

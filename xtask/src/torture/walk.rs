@@ -30,11 +30,11 @@ const STEP: usize = 1 << 20;
 pub static BYTES_READ: AtomicU64 = AtomicU64::new(0);
 
 /// The state of a tree: each entry by its path. The root has the empty path; a missing root has no entry.
-pub type Snapshot = BTreeMap<Name, Entry>;
+pub type Snapshot = BTreeMap<Name, SeenEntry>;
 
 /// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SeenKind {
     /// A directory.
     Directory,
     /// A file, with its size and the digest of its content.
@@ -58,9 +58,9 @@ pub enum Kind {
 
 /// An entry with everything that is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SeenEntry {
     /// The kind and content.
-    pub kind: Kind,
+    pub kind: SeenKind,
     /// Permissions, set-ID and sticky bits.
     pub mode: u32,
     /// Owner and group.
@@ -81,20 +81,20 @@ pub struct Entry {
     pub told_bytes: u64,
 }
 
-impl Entry {
+impl SeenEntry {
     /// Returns true for a directory.
     pub fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
+        self.kind == SeenKind::Directory
     }
 
     /// Returns true for a file.
     pub fn is_file(&self) -> bool {
-        matches!(self.kind, Kind::File { .. })
+        matches!(self.kind, SeenKind::File { .. })
     }
 
     /// Returns the size of a file in bytes, or 0 for anything else.
     pub fn size(&self) -> u64 {
-        if let Kind::File { size, .. } = self.kind { size } else { 0 }
+        if let SeenKind::File { size, .. } = self.kind { size } else { 0 }
     }
 }
 
@@ -119,17 +119,19 @@ pub fn walk(root: &Path) -> anyhow::Result<Snapshot> {
     Ok(found)
 }
 
-fn look(place: &Path, metadata: &fs::Metadata) -> anyhow::Result<Entry> {
+fn look(place: &Path, metadata: &fs::Metadata) -> anyhow::Result<SeenEntry> {
     let kind = match metadata.mode() & 0o170_000 {
-        0o040_000 => Kind::Directory,
-        0o100_000 => Kind::File { size: metadata.size(), digest: content_digest(place, metadata.size())? },
-        0o120_000 => Kind::Link(fs::read_link(place)?.as_os_str().as_bytes().to_vec()),
-        0o010_000 => Kind::Pipe,
-        0o020_000 => Kind::Character(metadata.rdev()),
-        0o060_000 => Kind::Block(metadata.rdev()),
-        _ => Kind::Socket,
+        0o040_000 => SeenKind::Directory,
+        0o100_000 => {
+            SeenKind::File { size: metadata.size(), digest: content_digest(place, metadata.size())? }
+        }
+        0o120_000 => SeenKind::Link(fs::read_link(place)?.as_os_str().as_bytes().to_vec()),
+        0o010_000 => SeenKind::Pipe,
+        0o020_000 => SeenKind::Character(metadata.rdev()),
+        0o060_000 => SeenKind::Block(metadata.rdev()),
+        _ => SeenKind::Socket,
     };
-    Ok(Entry {
+    Ok(SeenEntry {
         kind,
         mode: metadata.mode() & 0o7777,
         owner: (metadata.uid(), metadata.gid()),

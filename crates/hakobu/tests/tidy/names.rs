@@ -18,9 +18,9 @@ const VAGUE_FILES: [&str; 22] = [
 /// Wire types have the names of the types in `hakobu-core` that they mirror.
 const MIRRORS: &str = "crates/hakobu-proto/src/wire/";
 
-/// Returns the files of the product and of the test kit, without tests.
+/// Returns the files of the product, of the test kit and of `xtask`, without tests.
 fn modules() -> impl Iterator<Item = PathBuf> {
-    sources().into_iter().filter(|path| path.starts_with("crates") && !is_test(path))
+    sources().into_iter().filter(|path| !is_test(path))
 }
 
 /// Returns the names of the types that a file defines, apart from those of its tests.

@@ -1,8 +1,8 @@
 //! The groups, rows and requirements of `bench copy`.
 
-use super::super::judged::Judged;
-use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
-use super::super::sources::Source;
+use super::super::goal_quantity::GoalQuantity;
+use super::super::rows::{BenchMethod, Goal, Group, Table, TableRow, Target, Topology};
+use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};
 
 pub const TABLE: Table = Table {
@@ -14,7 +14,7 @@ pub const TABLE: Table = Table {
 
 const METHOD: &str = "\
 Both ends are on this machine. A time is the wall clock of the whole command, from its start until both ends have
-ended, less the median of three runs of the same command on one byte (login and start; for `iperf3` `-n 1`). The ways
+ended, less the median of three runs of the same command on one byte (login and start; for `iperf3` `-n 1`). The methods
 of a group take turns within a round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of
 these ratios, with the least and the most in brackets, and above 1 hakobu is the faster. Memory is warmed before each
 run, targets are removed off the clock, and hakobu is installed at both ends. Before the rounds, hakobu's result is
@@ -24,37 +24,40 @@ shown to repair a target that was damaged. Memory is the kernel's `VmHWM` at the
 ";
 
 const IPERF_SERVER: &str = "exec iperf3 -s -1 -p $PORT";
-const PUSH: Way = Way::ours("hakobu", "hakobu copy $SOURCE $HOST:/dev/null");
-const DD_SSH: Way = Way::new(
+const PUSH: BenchMethod = BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST:/dev/null");
+const DD_SSH: BenchMethod = BenchMethod::new(
     "dd | ssh",
     "ssh",
     "dd if=$SOURCE bs=64k status=none | ssh -c aes256-gcm@openssh.com $HOST 'cat >/dev/null'",
 );
-const SCP: Way = Way::new("scp", "scp", "scp -q $SOURCE $HOST:/dev/null");
-const IPERF_2: Way =
-    Way::new("iperf3 -P 2", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 2 -n $BYTES").far(IPERF_SERVER);
+const SCP: BenchMethod = BenchMethod::new("scp", "scp", "scp -q $SOURCE $HOST:/dev/null");
+const IPERF_2: BenchMethod =
+    BenchMethod::new("iperf3 -P 2", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 2 -n $BYTES")
+        .remote(IPERF_SERVER);
 
-const TREE_PUSH: Way = Way::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/");
-const RSYNC_SSH: Way = Way::new(
+const TREE_PUSH: BenchMethod = BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/");
+const RSYNC_SSH: BenchMethod = BenchMethod::new(
     "rsync over ssh",
     "rsync",
     "rsync -a -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
 );
-const TAR_SSH_TAR: Way = Way::new(
+const TAR_SSH_TAR: BenchMethod = BenchMethod::new(
     "tar | ssh | tar",
     "tar",
     "tar -C $SOURCE -cf - . | ssh -c aes128-gcm@openssh.com $HOST \"mkdir $TARGET && tar -C $TARGET -xf -\"",
 );
-const TREE_LOCAL: Way = Way::ours("hakobu", "hakobu copy $SOURCE/ $TARGET/");
+const TREE_LOCAL: BenchMethod = BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $TARGET/");
 /// hakobu limited to the metadata that `rsync -a` preserves and compares.
-const AS_A_LOCAL: Way =
-    Way::ours("hakobu", "hakobu copy --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
-const AS_A_PUSH: Way =
-    Way::ours("hakobu", "hakobu copy --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/");
-const ALL_LOCAL: Way = Way::ours("hakobu, all kept", "hakobu copy $SOURCE/ $TARGET/");
-const RSYNC_ALL: Way = Way::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/");
-const RSYNC: Way = Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
-const RCLONE: Way = Way::new("rclone", "rclone", "rclone copy -q $SOURCE $TARGET").extra();
+const AS_A_LOCAL: BenchMethod =
+    BenchMethod::ours("hakobu", "hakobu copy --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
+const AS_A_PUSH: BenchMethod = BenchMethod::ours(
+    "hakobu",
+    "hakobu copy --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/",
+);
+const ALL_LOCAL: BenchMethod = BenchMethod::ours("hakobu, all kept", "hakobu copy $SOURCE/ $TARGET/");
+const RSYNC_ALL: BenchMethod = BenchMethod::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/");
+const RSYNC: BenchMethod = BenchMethod::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
+const RCLONE: BenchMethod = BenchMethod::new("rclone", "rclone", "rclone copy -q $SOURCE $TARGET").extra();
 
 const PUSH_GOALS: &[Goal] =
     &[times("dd | ssh", 2.2, 3.0), times("scp", 4.0, 6.0), times("iperf3 -P 2", 0.58, 0.8)];
@@ -62,49 +65,54 @@ const TREE_PUSH_GOALS: &[Goal] = &[times("rsync over ssh", 2.0, 3.0), times("tar
 
 const LARGE_FILE: Group = Group {
     name: "large file",
-    source: Source::LARGE,
+    source: BenchSource::LARGE,
     target: Target::Discard,
     // Methods that are compared with each other are adjacent; scp and dd take longest.
-    ways: &[
+    methods: &[
         SCP,
         DD_SSH,
         PUSH,
         IPERF_2,
-        Way::ours("hakobu pull", "hakobu copy $HOST:$SOURCE /dev/null"),
-        Way::ours("hakobu plain", "hakobu copy --cipher none $SOURCE $HOST:/dev/null"),
-        Way::new("mbuffer", "mbuffer", "mbuffer -q -s 128k -m 128M -i $SOURCE -O $ADDRESS:$PORT")
-            .far("exec mbuffer -q -s 128k -m 128M -I $PORT -o /dev/null"),
-        Way::new("nc", "nc", "nc -N $ADDRESS $PORT <$SOURCE").far("exec nc -l $PORT >/dev/null"),
-        Way::new("scp aes128-gcm", "scp", "scp -q -c aes128-gcm@openssh.com $SOURCE $HOST:/dev/null").extra(),
-        Way::ours("hakobu, 1 lane", "hakobu copy --lanes 1 $SOURCE $HOST:/dev/null").extra(),
-        Way::ours("hakobu, 4 lanes", "hakobu copy --lanes 4 $SOURCE $HOST:/dev/null").extra(),
-        Way::ours("hakobu aes-256-gcm", "hakobu copy --cipher aes-256-gcm $SOURCE $HOST:/dev/null").extra(),
-        Way::ours("hakobu chacha20", "hakobu copy --cipher chacha20-poly1305 $SOURCE $HOST:/dev/null")
+        BenchMethod::ours("hakobu pull", "hakobu copy $HOST:$SOURCE /dev/null"),
+        BenchMethod::ours("hakobu plain", "hakobu copy --cipher none $SOURCE $HOST:/dev/null"),
+        BenchMethod::new("mbuffer", "mbuffer", "mbuffer -q -s 128k -m 128M -i $SOURCE -O $ADDRESS:$PORT")
+            .remote("exec mbuffer -q -s 128k -m 128M -I $PORT -o /dev/null"),
+        BenchMethod::new("nc", "nc", "nc -N $ADDRESS $PORT <$SOURCE").remote("exec nc -l $PORT >/dev/null"),
+        BenchMethod::new("scp aes128-gcm", "scp", "scp -q -c aes128-gcm@openssh.com $SOURCE $HOST:/dev/null")
             .extra(),
+        BenchMethod::ours("hakobu, 1 lane", "hakobu copy --lanes 1 $SOURCE $HOST:/dev/null").extra(),
+        BenchMethod::ours("hakobu, 4 lanes", "hakobu copy --lanes 4 $SOURCE $HOST:/dev/null").extra(),
+        BenchMethod::ours("hakobu aes-256-gcm", "hakobu copy --cipher aes-256-gcm $SOURCE $HOST:/dev/null")
+            .extra(),
+        BenchMethod::ours(
+            "hakobu chacha20",
+            "hakobu copy --cipher chacha20-poly1305 $SOURCE $HOST:/dev/null",
+        )
+        .extra(),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "push",
             title: "8 GiB random file, tmpfs → ssh host's /dev/null, encrypted",
-            way: "hakobu",
+            method: "hakobu",
             goals: PUSH_GOALS,
         },
-        Row {
+        TableRow {
             key: "plain",
             title: "the same with --cipher none",
-            way: "hakobu plain",
+            method: "hakobu plain",
             goals: &[times("iperf3 -P 2", 0.75, 1.0), times("mbuffer", 1.05, 1.4), beside("nc")],
         },
-        Row {
+        TableRow {
             key: "pull",
             title: "pull of the same, encrypted",
-            way: "hakobu pull",
+            method: "hakobu pull",
             goals: &[times("hakobu", 0.95, 1.0)],
         },
-        Row {
+        TableRow {
             key: "variants",
             title: "8 GiB, other settings and tools",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[
                 beside("scp aes128-gcm"),
                 beside("hakobu, 1 lane"),
@@ -119,20 +127,20 @@ const LARGE_FILE: Group = Group {
 
 const TO_FILE: Group = Group {
     name: "file to file",
-    source: Source::MIDDLE,
-    ways: &[
-        Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
-        Way::new(
+    source: BenchSource::MIDDLE,
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
+        BenchMethod::new(
             "dd | ssh | dd",
             "ssh",
             "dd if=$SOURCE bs=64k status=none | ssh -c aes256-gcm@openssh.com $HOST \"dd of=$TARGET bs=64k status=none\"",
         ),
-        Way::new("qcp", "qcp", "qcp -q $SOURCE $HOST:$TARGET").extra(),
+        BenchMethod::new("qcp", "qcp", "qcp -q $SOURCE $HOST:$TARGET").extra(),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "file",
         title: "2 GiB to a file on the host's warm tmpfs, encrypted",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("dd | ssh | dd", 1.8, 2.5), beside("qcp")],
     }],
     ..Group::USUAL
@@ -140,12 +148,12 @@ const TO_FILE: Group = Group {
 
 const TREE_TO_HOST: Group = Group {
     name: "tree to the host",
-    source: Source::TREE,
-    ways: &[TREE_PUSH, RSYNC_SSH, TAR_SSH_TAR],
-    rows: &[Row {
+    source: BenchSource::TREE,
+    methods: &[TREE_PUSH, RSYNC_SSH, TAR_SSH_TAR],
+    rows: &[TableRow {
         key: "tree-ssh",
         title: "100 000 × 10 KiB in 1 000 directories, tmpfs → host's tmpfs, encrypted",
-        way: "hakobu",
+        method: "hakobu",
         goals: TREE_PUSH_GOALS,
     }],
     ..Group::USUAL
@@ -153,20 +161,24 @@ const TREE_TO_HOST: Group = Group {
 
 const TREE_HERE: Group = Group {
     name: "tree, local",
-    source: Source::TREE,
+    source: BenchSource::TREE,
     travels: false,
-    ways: &[
+    methods: &[
         TREE_LOCAL,
-        Way::new("tar | tar", "tar", "mkdir $TARGET && tar -C $SOURCE -cf - . | tar -C $TARGET -xf -"),
-        Way::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
+        BenchMethod::new(
+            "tar | tar",
+            "tar",
+            "mkdir $TARGET && tar -C $SOURCE -cf - . | tar -C $TARGET -xf -",
+        ),
+        BenchMethod::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
         RSYNC,
         RCLONE,
-        Way::new("rcp", "rcp", "rcp --preserve $SOURCE $TARGET").extra(),
+        BenchMethod::new("rcp", "rcp", "rcp --preserve $SOURCE $TARGET").extra(),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "tree-local",
         title: "the same, local to local",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[
             times("tar | tar", 1.2, 1.6),
             times("cp -a", 1.4, 2.0),
@@ -180,21 +192,21 @@ const TREE_HERE: Group = Group {
 
 const AGAIN_HERE: Group = Group {
     name: "second run, local",
-    source: Source::TREE,
+    source: BenchSource::TREE,
     target: Target::Equal,
     travels: false,
-    ways: &[AS_A_LOCAL, RSYNC, ALL_LOCAL, RSYNC_ALL, RCLONE],
+    methods: &[AS_A_LOCAL, RSYNC, ALL_LOCAL, RSYNC_ALL, RCLONE],
     rows: &[
-        Row {
+        TableRow {
             key: "again-local",
             title: "second run, nothing changed, local, without access lists and attributes as rsync -a",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -a", 2.0, 2.7), beside("rclone")],
         },
-        Row {
+        TableRow {
             key: "again-all",
             title: "the same with all that is kept otherwise",
-            way: "hakobu, all kept",
+            method: "hakobu, all kept",
             goals: &[times("rsync -aHAX", 2.0, 2.7), beside("rsync -a")],
         },
     ],
@@ -203,14 +215,14 @@ const AGAIN_HERE: Group = Group {
 
 const AGAIN_HOST: Group = Group {
     name: "second run, to the host",
-    source: Source::TREE,
+    source: BenchSource::TREE,
     target: Target::Equal,
     travels: false,
-    ways: &[AS_A_PUSH, RSYNC_SSH],
-    rows: &[Row {
+    methods: &[AS_A_PUSH, RSYNC_SSH],
+    rows: &[TableRow {
         key: "again-ssh",
         title: "second run, nothing changed, over ssh",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync over ssh", 2.0, 3.0)],
     }],
     ..Group::USUAL
@@ -218,19 +230,19 @@ const AGAIN_HOST: Group = Group {
 
 const LINK_FILE: Group = Group {
     name: "long link, one file",
-    place: Place::LongLink,
-    source: Source::LINK_FILE,
-    ways: &[
-        Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
-        Way::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
-            .far(IPERF_SERVER)
+    topology: Topology::LongLink,
+    source: BenchSource::LINK_FILE,
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
+        BenchMethod::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
+            .remote(IPERF_SERVER)
             .discarding(),
-        Way::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET").extra(),
+        BenchMethod::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET").extra(),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "link-file",
         title: "RTT 100 ms, 1 Gbit/s: one 500 MB file",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("iperf3 -P 8", 0.85, 0.95), beside("scp")],
     }],
     ..Group::USUAL
@@ -238,30 +250,30 @@ const LINK_FILE: Group = Group {
 
 const LINK_TREE: Group = Group {
     name: "long link, small files",
-    place: Place::LongLink,
-    source: Source::LINK_TREE,
-    ways: &[TREE_PUSH, RSYNC_SSH.extra(), TAR_SSH_TAR.extra()],
-    rows: &[Row {
+    topology: Topology::LongLink,
+    source: BenchSource::LINK_TREE,
+    methods: &[TREE_PUSH, RSYNC_SSH.extra(), TAR_SSH_TAR.extra()],
+    rows: &[TableRow {
         key: "link-tree",
         title: "RTT 100 ms: 10 000 × 4 KiB, after login",
-        way: "hakobu",
-        goals: &[alone(Judged::Seconds, 2.0, 1.0), beside("rsync over ssh"), beside("tar | ssh | tar")],
+        method: "hakobu",
+        goals: &[alone(GoalQuantity::Seconds, 2.0, 1.0), beside("rsync over ssh"), beside("tar | ssh | tar")],
     }],
     ..Group::USUAL
 };
 
-const fn file_over(place: Place, name: &'static str, rows: &'static [Row]) -> Group {
-    Group { name, place, ways: &[DD_SSH, PUSH, IPERF_2], rows, extra: true, ..LARGE_FILE }
+const fn file_over(topology: Topology, name: &'static str, rows: &'static [TableRow]) -> Group {
+    Group { name, topology, methods: &[DD_SSH, PUSH, IPERF_2], rows, extra: true, ..LARGE_FILE }
 }
 
-const fn tree_over(place: Place, name: &'static str, rows: &'static [Row]) -> Group {
-    Group { name, place, rows, extra: true, ..TREE_TO_HOST }
+const fn tree_over(topology: Topology, name: &'static str, rows: &'static [TableRow]) -> Group {
+    Group { name, topology, rows, extra: true, ..TREE_TO_HOST }
 }
 
-/// The push and the tree again in other places, for information only.
+/// The push and the tree again over other networks, for information only.
 macro_rules! elsewhere {
     ($key:literal, $title:literal, $goals:expr) => {
-        &[Row { key: $key, title: $title, way: "hakobu", goals: $goals }]
+        &[TableRow { key: $key, title: $title, method: "hakobu", goals: $goals }]
     };
 }
 
@@ -273,12 +285,12 @@ const TREE_BESIDE: &[Goal] = &[beside("rsync over ssh"), beside("tar | ssh | tar
 pub const GROUPS: &[Group] = &[
     LARGE_FILE,
     file_over(
-        Place::Veth,
+        Topology::Veth,
         "large file, veth",
         elsewhere!("veth-push", "8 GiB → /dev/null over veth, MTU 1500", FILE_BESIDE),
     ),
     file_over(
-        Place::VethCubic,
+        Topology::VethCubic,
         "large file, cubic",
         elsewhere!("cubic-push", "8 GiB → /dev/null over veth, MTU 1500, cubic", FILE_BESIDE),
     ),
@@ -288,12 +300,12 @@ pub const GROUPS: &[Group] = &[
     AGAIN_HERE,
     AGAIN_HOST,
     tree_over(
-        Place::Veth,
+        Topology::Veth,
         "tree, veth",
         elsewhere!("veth-tree", "100 000 × 10 KiB over veth, MTU 1500", TREE_BESIDE),
     ),
     tree_over(
-        Place::VethCubic,
+        Topology::VethCubic,
         "tree, cubic",
         elsewhere!("cubic-tree", "100 000 × 10 KiB over veth, MTU 1500, cubic", TREE_BESIDE),
     ),

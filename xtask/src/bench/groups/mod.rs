@@ -14,8 +14,8 @@ pub const TABLES: [super::rows::Table; 5] =
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::{Course, Group, Target};
-    use super::super::sources::Source;
+    use super::super::rows::{Group, RunMode, Target};
+    use super::super::sources::BenchSource;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -24,26 +24,26 @@ mod tests {
     }
 
     #[test]
-    fn every_way_that_is_named_exists_and_every_way_is_named() {
+    fn every_named_method_exists_and_every_method_is_named() {
         for group in groups() {
             let mut named = BTreeSet::new();
             for row in group.rows {
-                assert!(group.way(row.way).unwrap().is_ours(), "{}", row.title);
-                named.insert(row.way);
+                assert!(group.method(row.method).unwrap().is_ours(), "{}", row.title);
+                named.insert(row.method);
                 named.extend(row.goals.iter().filter_map(|goal| goal.peer));
             }
-            let ways: BTreeSet<_> = group.ways.iter().map(|way| way.name).collect();
-            assert_eq!(named, ways, "{}", group.name);
-            assert_eq!(ways.len(), group.ways.len(), "{}: a name twice", group.name);
+            let methods: BTreeSet<_> = group.methods.iter().map(|method| method.name).collect();
+            assert_eq!(named, methods, "{}", group.name);
+            assert_eq!(methods.len(), group.methods.len(), "{}: a name twice", group.name);
         }
     }
 
     #[test]
-    fn what_is_checked_is_always_measured() {
+    fn checked_rows_are_always_measured() {
         for group in groups() {
             for goal in group.rows.iter().flat_map(|row| row.goals) {
                 let Some((at_least, aim)) = goal.marks else { continue };
-                let peer = goal.peer.map(|peer| group.way(peer).unwrap());
+                let peer = goal.peer.map(|peer| group.method(peer).unwrap());
                 assert!(!group.extra && peer.is_none_or(|peer| !peer.extra), "{}", group.name);
                 assert!(if goal.judged.more_is_better() { at_least <= aim } else { aim <= at_least });
             }
@@ -55,7 +55,7 @@ mod tests {
         for table in TABLES {
             let keys: Vec<_> = table.groups.iter().flat_map(|group| group.rows).map(|row| row.key).collect();
             assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
-            let (mut gone, mut there): (Vec<Source>, Vec<Source>) = (Vec::new(), Vec::new());
+            let (mut gone, mut there): (Vec<BenchSource>, Vec<BenchSource>) = (Vec::new(), Vec::new());
             for group in table.groups {
                 let now = group.sources();
                 assert!(now.iter().all(|source| !gone.contains(source)), "{}", group.name);
@@ -67,25 +67,25 @@ mod tests {
 
     #[test]
     fn lines_have_places_for_settings_where_these_are_looked_for() {
-        for way in groups().flat_map(|group| group.ways) {
-            let lines = [Some(way.near), way.far];
+        for method in groups().flat_map(|group| group.methods) {
+            let lines = [Some(method.local), method.remote];
             let has = |place: &str| lines.into_iter().flatten().any(|line| line.contains(place));
-            assert_eq!(["{bs}", "{in}", "{out}"].map(has), [way.tuned; 3], "{}", way.name);
+            assert_eq!(["{bs}", "{in}", "{out}"].map(has), [method.tuned; 3], "{}", method.name);
         }
     }
 
     #[test]
-    fn a_ground_can_be_made_of_the_sources_of_each_group() {
+    fn the_sources_of_each_group_fit_its_target() {
         for group in groups() {
             let sources = group.sources();
-            let disks = sources.iter().filter(|source| matches!(source, Source::Disk { .. })).count();
+            let disks = sources.iter().filter(|source| matches!(source, BenchSource::Disk { .. })).count();
             let expected = if group.target.is_disk() { sources.len() } else { 0 };
             assert_eq!(disks, expected, "{}", group.name);
             if !matches!(group.target, Target::Discard | Target::Fresh | Target::Disk | Target::Blank) {
                 assert_eq!(sources.len(), 1, "{}", group.name);
             }
             assert!(sources.iter().all(|source| source.least() == sources[0].least()), "{}", group.name);
-            let killed = group.ways.iter().any(|way| way.course == Course::Killed);
+            let killed = group.methods.iter().any(|method| method.mode == RunMode::Killed);
             assert!(!killed || disks > 0, "{}: nobody counts what is read", group.name);
         }
     }

@@ -1,8 +1,8 @@
 //! The groups, rows and requirements of `bench trees`.
 
-use super::super::judged::Judged;
-use super::super::rows::{Group, Place, Row, Table, Target, Way};
-use super::super::sources::Source;
+use super::super::goal_quantity::GoalQuantity;
+use super::super::rows::{BenchMethod, Group, Table, TableRow, Target, Topology};
+use super::super::sources::BenchSource;
 use super::goals::{against, beside, times};
 
 pub const TABLE: Table = Table {
@@ -14,7 +14,7 @@ pub const TABLE: Table = Table {
 
 const METHOD: &str = "\
 Both ends are on this machine, in memory. A time is the wall clock of the whole command, from its start until both ends
-have ended, less the median of three runs of the same command on one file. The ways of a group take turns within a
+have ended, less the median of three runs of the same command on one file. The methods of a group take turns within a
 round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of these
 ratios, with the least and the most in brackets, and above 1 hakobu is the faster. hakobu is installed at both ends.
 Where a row says that everything is kept, both look at access lists, extended attributes and hard links; otherwise
@@ -26,38 +26,43 @@ their time there; `fpsync` has 32 jobs of 20 files, of 16, 32 and 64 jobs the fa
 loopback interface, ssh and all. Memory is the kernel's `VmHWM` at the end of each process.
 ";
 
-const AS_A: Way =
-    Way::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
-const AS_A_PUSH: Way =
-    Way::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/");
-const RSYNC: Way = Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
-const RSYNC_SSH: Way =
-    Way::new("rsync -a", "rsync", "rsync -a -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/");
-const RCLONE: Way = Way::new("rclone", "rclone", "rclone sync -q $SOURCE $TARGET");
+const AS_A: BenchMethod =
+    BenchMethod::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
+const AS_A_PUSH: BenchMethod = BenchMethod::ours(
+    "hakobu",
+    "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/",
+);
+const RSYNC: BenchMethod = BenchMethod::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
+const RSYNC_SSH: BenchMethod = BenchMethod::new(
+    "rsync -a",
+    "rsync",
+    "rsync -a -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
+);
+const RCLONE: BenchMethod = BenchMethod::new("rclone", "rclone", "rclone sync -q $SOURCE $TARGET");
 
 const AGAIN: Group = Group {
     name: "a million files, nothing changed",
-    source: Source::MILLION,
+    source: BenchSource::MILLION,
     target: Target::Equal,
     travels: false,
-    ways: &[
+    methods: &[
         AS_A,
         RSYNC,
         RCLONE,
-        Way::ours("hakobu, all kept", "hakobu sync $SOURCE/ $TARGET/"),
-        Way::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/"),
+        BenchMethod::ours("hakobu, all kept", "hakobu sync $SOURCE/ $TARGET/"),
+        BenchMethod::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/"),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "again",
             title: "no change, 1 000 000 empty files, local to local",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -a", 2.0, 2.7), times("rclone", 3.0, 6.0)],
         },
-        Row {
+        TableRow {
             key: "again-all",
             title: "the same, everything kept",
-            way: "hakobu, all kept",
+            method: "hakobu, all kept",
             goals: &[times("rsync -aHAX", 2.0, 2.7), beside("rsync -a")],
         },
     ],
@@ -66,11 +71,11 @@ const AGAIN: Group = Group {
 
 const AGAIN_SSH: Group = Group {
     name: "a million files, nothing changed, over ssh",
-    ways: &[AS_A_PUSH, RSYNC_SSH],
-    rows: &[Row {
+    methods: &[AS_A_PUSH, RSYNC_SSH],
+    rows: &[TableRow {
         key: "again-ssh",
         title: "no change, over ssh",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a", 2.0, 2.6)],
     }],
     ..AGAIN
@@ -79,11 +84,11 @@ const AGAIN_SSH: Group = Group {
 const CHANGED: Group = Group {
     name: "one in a hundred changed, over ssh",
     target: Target::Outdated,
-    ways: &[AS_A_PUSH, RSYNC_SSH],
-    rows: &[Row {
+    methods: &[AS_A_PUSH, RSYNC_SSH],
+    rows: &[TableRow {
         key: "changed",
         title: "1 % of 1 000 000 files changed, over ssh",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a", 2.0, 3.0)],
     }],
     ..AGAIN
@@ -91,20 +96,20 @@ const CHANGED: Group = Group {
 
 const DRESSED: Group = Group {
     name: "attributes, access lists and hard links",
-    source: Source::DRESSED,
+    source: BenchSource::DRESSED,
     target: Target::Fresh,
-    ways: &[
-        Way::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/"),
-        Way::new(
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/"),
+        BenchMethod::new(
             "rsync -aHAX",
             "rsync",
             "rsync -aHAX -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
         ),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "dressed",
         title: "100 000 files with xattrs, ACLs and hard links, first copy over ssh",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -aHAX", 2.0, 3.0)],
     }],
     ..AGAIN
@@ -112,16 +117,16 @@ const DRESSED: Group = Group {
 
 const REMOVAL: Group = Group {
     name: "removal",
-    source: Source::SMALL_FILES,
+    source: BenchSource::SMALL_FILES,
     target: Target::Surplus,
-    ways: &[
-        Way::ours("hakobu", "hakobu sync --delete --max-delete 100% $TARGET.empty/ $TARGET/"),
-        Way::new("rsync -a --delete", "rsync", "rsync -a --delete $TARGET.empty/ $TARGET/"),
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu sync --delete --max-delete 100% $TARGET.empty/ $TARGET/"),
+        BenchMethod::new("rsync -a --delete", "rsync", "rsync -a --delete $TARGET.empty/ $TARGET/"),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "removal",
         title: "sync --delete removing 100 000 files, local",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a --delete", 2.0, 4.0)],
     }],
     ..AGAIN
@@ -129,28 +134,31 @@ const REMOVAL: Group = Group {
 
 const VERIFY: Group = Group {
     name: "verification",
-    source: Source::MIDDLE_FILES,
+    source: BenchSource::MIDDLE_FILES,
     target: Target::Same,
-    ways: &[
-        Way::ours("hakobu", "hakobu verify --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/"),
-        Way::ours("hakobu, all compared", "hakobu verify $SOURCE/ $HOST:$TARGET/"),
-        Way::new(
+    methods: &[
+        BenchMethod::ours(
+            "hakobu",
+            "hakobu verify --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/",
+        ),
+        BenchMethod::ours("hakobu, all compared", "hakobu verify $SOURCE/ $HOST:$TARGET/"),
+        BenchMethod::new(
             "rsync -anc",
             "rsync",
             "rsync -anc -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
         ),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "verify",
             title: "verify with content over ssh, 2 GB in 20 000 files",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -anc", 2.5, 4.0)],
         },
-        Row {
+        TableRow {
             key: "verify-all",
             title: "the same, attributes and hard links compared as well",
-            way: "hakobu, all compared",
+            method: "hakobu, all compared",
             goals: &[beside("rsync -anc")],
         },
     ],
@@ -159,21 +167,21 @@ const VERIFY: Group = Group {
 
 const PAGES: Group = Group {
     name: "a large file of which a little changed",
-    source: Source::LARGE_IN_TREE,
+    source: BenchSource::LARGE_IN_TREE,
     target: Target::Pages,
-    ways: &[Way::ours("hakobu", "hakobu sync $SOURCE/ $HOST:$TARGET/"), RSYNC_SSH],
+    methods: &[BenchMethod::ours("hakobu", "hakobu sync $SOURCE/ $HOST:$TARGET/"), RSYNC_SSH],
     rows: &[
-        Row {
+        TableRow {
             key: "pages",
             title: "1 GiB file, 1 % of its blocks of 4 KiB changed, over ssh",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -a", 3.0, 5.0)],
         },
-        Row {
+        TableRow {
             key: "pages-bytes",
             title: "bytes on the wire for that: times fewer",
-            way: "hakobu",
-            goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
+            method: "hakobu",
+            goals: &[against(GoalQuantity::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
     ..AGAIN
@@ -183,17 +191,17 @@ const SHIFTED: Group = Group {
     name: "a large file with a byte more at its beginning",
     target: Target::Shifted,
     rows: &[
-        Row {
+        TableRow {
             key: "shifted",
             title: "1 GiB file, shifted by one byte, over ssh",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -a", 3.0, 5.0)],
         },
-        Row {
+        TableRow {
             key: "shifted-bytes",
             title: "bytes on the wire for that: times fewer",
-            way: "hakobu",
-            goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
+            method: "hakobu",
+            goals: &[against(GoalQuantity::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
     ..PAGES
@@ -201,19 +209,19 @@ const SHIFTED: Group = Group {
 
 const NETWORK: Group = Group {
     name: "a network file system on both sides",
-    place: Place::SlowFs,
-    source: Source::NETWORK_FILES,
+    topology: Topology::SlowFs,
+    source: BenchSource::NETWORK_FILES,
     target: Target::Fresh,
-    ways: &[
-        Way::ours("hakobu", "hakobu copy $SOURCE/ $TARGET"),
-        Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/"),
-        Way::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
-        Way::new("fpsync", "fpsync", "fpsync -n 32 -f 20 $SOURCE/ $TARGET/"),
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $TARGET"),
+        BenchMethod::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/"),
+        BenchMethod::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
+        BenchMethod::new("fpsync", "fpsync", "fpsync -n 32 -f 20 $SOURCE/ $TARGET/"),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "network",
         title: "2 000 × 50 KB, both sides on FUSE with 1 ms for each operation",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a", 10.0, 20.0), times("cp -a", 5.0, 10.0), times("fpsync", 2.0, 4.0)],
     }],
     ..AGAIN

@@ -1,8 +1,8 @@
-//! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run at the other end.
+//! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run on the other host.
 
-use super::super::judged::Judged;
-use super::super::rows::{Group, Place, Row, Table, Way};
-use super::super::sources::Source;
+use super::super::goal_quantity::GoalQuantity;
+use super::super::rows::{BenchMethod, Group, Table, TableRow, Topology};
+use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};
 
 pub const TABLE: Table = Table {
@@ -16,42 +16,49 @@ const METHOD: &str = "\
 Both ends are on this machine. hakobu has ssh take AES-GCM first where the processor has instructions for it; `dd | ssh`
 and the two `scp` are told to do the same, all others use their default. A time is the wall clock of the whole command,
 from its start until both ends have ended, less the median of three runs of the same command on one byte (login and
-start; for `iperf3` `-n 1`). The ways of a group take turns within a round, another one first in each, and a ratio is
+start; for `iperf3` `-n 1`). The methods of a group take turns within a round, another one first in each, and a ratio is
 taken within each round; the figure of a row is the median of these ratios, with the least and the most in brackets, and
 above 1 hakobu is the faster. Over SFTP hakobu brings each file to stable storage, which the others do not; in memory
 that costs little. `scp` uses SFTP as well, as it does by default since OpenSSH 9.0.
 ";
 
-const SFTP_FILE: Way = Way::ours("hakobu", "hakobu copy --transport sftp $SOURCE $HOST:$TARGET");
-const SFTP_TREE: Way = Way::ours("hakobu", "hakobu copy --transport sftp $SOURCE/ $HOST:$TARGET/");
-const SSH_FILE: Way = Way::ours("hakobu", "hakobu copy --transport ssh $SOURCE $HOST:$TARGET");
-const SCP: Way = Way::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET");
-const SCP_TREE: Way = Way::new("scp -r", "scp", "scp -q -r $SOURCE $HOST:$TARGET");
-/// Both ends are on this machine, so the target directory is created without a login.
-const SCP_PARALLEL: Way = Way::new(
+const SFTP_FILE: BenchMethod =
+    BenchMethod::ours("hakobu", "hakobu copy --transport sftp $SOURCE $HOST:$TARGET");
+const SFTP_TREE: BenchMethod =
+    BenchMethod::ours("hakobu", "hakobu copy --transport sftp $SOURCE/ $HOST:$TARGET/");
+const SSH_FILE: BenchMethod =
+    BenchMethod::ours("hakobu", "hakobu copy --transport ssh $SOURCE $HOST:$TARGET");
+const SCP: BenchMethod = BenchMethod::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET");
+const SCP_TREE: BenchMethod = BenchMethod::new("scp -r", "scp", "scp -q -r $SOURCE $HOST:$TARGET");
+/// Both hosts are this machine, so the target directory is created without a login.
+const SCP_PARALLEL: BenchMethod = BenchMethod::new(
     "two scp",
     "scp",
     "mkdir $TARGET; for file in $SOURCE/*; do scp -q -c aes128-gcm@openssh.com $file $HOST:$TARGET/ & done; wait",
 );
-const SFTP_PUT: Way =
-    Way::new("sftp put -r", "sftp", "echo \"put -r $SOURCE $TARGET\" | sftp -q -b - $HOST >/dev/null");
-const DD_SSH: Way = Way::new(
+const SFTP_PUT: BenchMethod = BenchMethod::new(
+    "sftp put -r",
+    "sftp",
+    "echo \"put -r $SOURCE $TARGET\" | sftp -q -b - $HOST >/dev/null",
+);
+const DD_SSH: BenchMethod = BenchMethod::new(
     "dd | ssh | dd",
     "ssh",
     "dd if=$SOURCE bs=64k status=none | ssh -c aes128-gcm@openssh.com $HOST \"dd of=$TARGET bs=64k status=none\"",
 );
-const IPERF_8: Way = Way::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
-    .far("exec iperf3 -s -1 -p $PORT")
-    .discarding();
+const IPERF_8: BenchMethod =
+    BenchMethod::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
+        .remote("exec iperf3 -s -1 -p $PORT")
+        .discarding();
 
 const SFTP_LARGE: Group = Group {
     name: "sftp, two large files",
-    source: Source::TWO_LARGE,
-    ways: &[SCP_TREE, SFTP_TREE, SCP_PARALLEL],
-    rows: &[Row {
+    source: BenchSource::TWO_LARGE,
+    methods: &[SCP_TREE, SFTP_TREE, SCP_PARALLEL],
+    rows: &[TableRow {
         key: "sftp-large",
         title: "SFTP: 2 GiB in two files, to the ssh host's tmpfs",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("two scp", 1.1, 1.5), times("scp -r", 1.3, 1.5)],
     }],
     ..Group::USUAL
@@ -59,12 +66,12 @@ const SFTP_LARGE: Group = Group {
 
 const SSH_LARGE: Group = Group {
     name: "agent through ssh",
-    source: Source::MIDDLE,
-    ways: &[DD_SSH, SSH_FILE, Way::ours("hakobu, sftp", SFTP_FILE.near)],
-    rows: &[Row {
+    source: BenchSource::MIDDLE,
+    methods: &[DD_SSH, SSH_FILE, BenchMethod::ours("hakobu, sftp", SFTP_FILE.local)],
+    rows: &[TableRow {
         key: "ssh-large",
         title: "data through ssh: 2 GiB to a file on the ssh host's tmpfs",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("dd | ssh | dd", 0.9, 1.0), beside("hakobu, sftp")],
     }],
     ..SFTP_LARGE
@@ -72,12 +79,12 @@ const SSH_LARGE: Group = Group {
 
 const SFTP_SMALL: Group = Group {
     name: "sftp, small files",
-    source: Source::LINK_TREE,
-    ways: &[SCP_TREE, SFTP_TREE, SFTP_PUT],
-    rows: &[Row {
+    source: BenchSource::LINK_TREE,
+    methods: &[SCP_TREE, SFTP_TREE, SFTP_PUT],
+    rows: &[TableRow {
         key: "sftp-small",
         title: "SFTP: 10 000 × 4 KiB",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("scp -r", 4.0, 6.0), times("sftp put -r", 4.0, 6.0)],
     }],
     ..SFTP_LARGE
@@ -85,14 +92,14 @@ const SFTP_SMALL: Group = Group {
 
 const SFTP_LINK_SMALL: Group = Group {
     name: "sftp, long link, small files",
-    place: Place::LongLink,
-    source: Source::LINK_TREE,
-    ways: &[SFTP_TREE],
-    rows: &[Row {
+    topology: Topology::LongLink,
+    source: BenchSource::LINK_TREE,
+    methods: &[SFTP_TREE],
+    rows: &[TableRow {
         key: "sftp-link-small",
         title: "SFTP, RTT 100 ms: 10 000 × 4 KiB, after login",
-        way: "hakobu",
-        goals: &[alone(Judged::Seconds, 20.0, 5.0)],
+        method: "hakobu",
+        goals: &[alone(GoalQuantity::Seconds, 20.0, 5.0)],
     }],
     ..SFTP_LARGE
 };
@@ -100,12 +107,12 @@ const SFTP_LINK_SMALL: Group = Group {
 /// `scp` takes four round trips for each file, so it is measured with few files.
 const SFTP_LINK_FEW: Group = Group {
     name: "sftp, long link, a sample",
-    source: Source::LINK_SAMPLE,
-    ways: &[SCP_TREE, SFTP_TREE],
-    rows: &[Row {
+    source: BenchSource::LINK_SAMPLE,
+    methods: &[SCP_TREE, SFTP_TREE],
+    rows: &[TableRow {
         key: "sftp-link-few",
         title: "SFTP, RTT 100 ms: 200 × 4 KiB",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("scp -r", 20.0, 40.0)],
     }],
     ..SFTP_LINK_SMALL
@@ -113,19 +120,19 @@ const SFTP_LINK_FEW: Group = Group {
 
 const LINK_FILE: Group = Group {
     name: "long link, one file",
-    source: Source::LINK_FILE,
-    ways: &[SCP, SFTP_FILE, Way::ours("hakobu, ssh", SSH_FILE.near), DD_SSH, IPERF_8],
+    source: BenchSource::LINK_FILE,
+    methods: &[SCP, SFTP_FILE, BenchMethod::ours("hakobu, ssh", SSH_FILE.local), DD_SSH, IPERF_8],
     rows: &[
-        Row {
+        TableRow {
             key: "sftp-link",
             title: "SFTP, RTT 100 ms, 1 Gbit/s: one 500 MB file",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("scp", 4.0, 6.0), beside("iperf3 -P 8")],
         },
-        Row {
+        TableRow {
             key: "ssh-link",
             title: "the same through ssh with an agent",
-            way: "hakobu, ssh",
+            method: "hakobu, ssh",
             goals: &[times("dd | ssh | dd", 4.0, 6.0), beside("iperf3 -P 8")],
         },
     ],

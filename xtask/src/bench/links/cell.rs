@@ -1,4 +1,4 @@
-//! Measures one cell of the grid: its link, a server at the far end, and the runs.
+//! Measures one cell of the grid: its link, a server on the remote host, and the runs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +12,9 @@ use hakobu_testkit::link::LinkSettings;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::super::ends::{Ends, EndsNetwork};
-use super::super::workshop::Workshop;
-use super::grid::{Cell, Load, Setting};
+use super::super::hosts::{BenchHosts, HostNetwork};
+use super::super::scratch_space::ScratchSpace;
+use super::grid::{Cell, CellLoad, CellSetting};
 
 /// The number of repetitions of the default and of the best fixed setting, in turn.
 const RERUNS: usize = 2;
@@ -26,8 +26,8 @@ const BLOCK_BYTES: u64 = 512;
 
 /// The context that all cells share.
 #[derive(Debug)]
-pub struct Bench<'a> {
-    pub shop: &'a Workshop,
+pub struct CellContext<'a> {
+    pub scratch: &'a ScratchSpace,
     pub program: &'a Path,
     pub file: PathBuf,
     pub tree: PathBuf,
@@ -39,7 +39,7 @@ pub struct Bench<'a> {
 
 /// The result of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Run {
+pub struct CellRun {
     /// Bytes at the target when the run ended or was stopped, and the time until then.
     pub bytes: u64,
     pub seconds: f64,
@@ -48,7 +48,7 @@ pub struct Run {
     pub told: Vec<String>,
 }
 
-impl Run {
+impl CellRun {
     /// Returns the goodput in bytes per second.
     pub fn goodput(&self) -> f64 {
         self.bytes as f64 / self.seconds
@@ -57,31 +57,31 @@ impl Run {
 
 /// A fixed setting with the result of its first run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Fixed {
-    pub setting: Setting,
-    pub run: Run,
+pub struct FixedSettingRun {
+    pub setting: CellSetting,
+    pub run: CellRun,
 }
 
 /// The results of a cell.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Measured {
+pub struct CellResult {
     pub cell: Cell,
     pub commit: Option<String>,
     pub measured_at: String,
     /// One run of each fixed setting.
-    pub fixed: Vec<Fixed>,
+    pub fixed: Vec<FixedSettingRun>,
     /// The best of the fixed settings, and its repetitions.
-    pub best: Setting,
-    pub best_runs: Vec<Run>,
+    pub best: CellSetting,
+    pub best_runs: Vec<CellRun>,
     /// The runs with default settings, each next to one of the best setting.
-    pub default_runs: Vec<Run>,
+    pub default_runs: Vec<CellRun>,
     /// The share of a core that the emulator took. If several cells run at once, the average per cell.
     pub emulator_cores: f64,
     /// The longest delay of a packet beyond its due time.
     pub late_most_ms: f64,
 }
 
-impl Measured {
+impl CellResult {
     /// Returns the goodput of the default relative to the best fixed setting.
     pub fn ratio(&self) -> f64 {
         mean(&self.default_runs) / mean(&self.best_runs)
@@ -89,31 +89,31 @@ impl Measured {
 }
 
 /// Returns the mean goodput in bytes per second.
-pub fn mean(runs: &[Run]) -> f64 {
-    runs.iter().map(Run::goodput).sum::<f64>() / runs.len().max(1) as f64
+pub fn mean(runs: &[CellRun]) -> f64 {
+    runs.iter().map(CellRun::goodput).sum::<f64>() / runs.len().max(1) as f64
 }
 
 /// Measures a cell.
 ///
 /// # Errors
 /// Returns an error if the link or the server cannot be set up, a run fails, or the user interrupts.
-pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result<Measured> {
-    let place = Place::up(bench, cell.link(), &cell.congestion_control, cell.load)?;
+pub fn measure(context: &CellContext<'_>, cell: &Cell, commit: Option<String>) -> Result<CellResult> {
+    let cell_hosts = CellHosts::up(context, cell.link(), &cell.congestion_control, cell.load)?;
     let (began, used) = (Instant::now(), processor_time());
     let mut fixed = Vec::new();
-    for setting in Setting::fixed() {
-        fixed.push(Fixed { setting, run: place.run(setting)? });
+    for setting in CellSetting::fixed() {
+        fixed.push(FixedSettingRun { setting, run: cell_hosts.run(setting)? });
     }
     let best = fixed.iter().max_by(|one, other| one.run.goodput().total_cmp(&other.run.goodput()));
     let best = best.context("there are no settings")?.setting;
     let (mut best_runs, mut default_runs) = (Vec::new(), Vec::new());
     for _ in 0..RERUNS {
-        default_runs.push(place.run(Setting::DEFAULT)?);
-        best_runs.push(place.run(best)?);
+        default_runs.push(cell_hosts.run(CellSetting::DEFAULT)?);
+        best_runs.push(cell_hosts.run(best)?);
     }
     let emulator = processor_time().saturating_sub(used).as_secs_f64() / began.elapsed().as_secs_f64();
-    let late = place.ends.link_late_most().unwrap_or_default();
-    Ok(Measured {
+    let late = cell_hosts.hosts.link_late_most().unwrap_or_default();
+    Ok(CellResult {
         cell: cell.clone(),
         commit,
         measured_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -121,7 +121,7 @@ pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result
         best,
         best_runs,
         default_runs,
-        emulator_cores: emulator / bench.together as f64,
+        emulator_cores: emulator / context.together as f64,
         late_most_ms: late.as_secs_f64() * 1e3,
     })
 }
@@ -132,39 +132,39 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Both ends of a link.
-pub struct Place<'a> {
-    bench: &'a Bench<'a>,
+/// The hosts of a link, and the directories of a cell's runs.
+pub struct CellHosts<'a> {
+    context: &'a CellContext<'a>,
     source: &'a Path,
     targets: PathBuf,
-    pub ends: Ends,
+    pub hosts: BenchHosts,
 }
 
-impl<'a> Place<'a> {
-    /// Sets up a link and a server at its far end.
+impl<'a> CellHosts<'a> {
+    /// Sets up a link and a server on its remote host.
     ///
     /// # Errors
     /// Returns an error if one of them cannot be set up.
     pub fn up(
-        bench: &'a Bench<'a>,
+        context: &'a CellContext<'a>,
         settings: LinkSettings,
         congestion_control: &str,
-        load: Load,
+        load: CellLoad,
     ) -> Result<Self> {
-        let ends = Ends::up(bench.shop, EndsNetwork::Link(settings))?;
-        for end in [ends.link()?.near(), ends.link()?.far()] {
+        let hosts = BenchHosts::up(context.scratch, HostNetwork::Link(settings))?;
+        for end in [hosts.link()?.near(), hosts.link()?.far()] {
             end.set_congestion_control(congestion_control)?;
         }
         let source = match load {
-            Load::OneFile => &bench.file,
-            Load::SmallFiles => &bench.tree,
+            CellLoad::OneFile => &context.file,
+            CellLoad::SmallFiles => &context.tree,
         };
-        let targets = bench.shop.memory().join(format!("at-{}", ends.link()?.far().name()));
-        Ok(Self { bench, source, targets, ends })
+        let targets = context.scratch.memory().join(format!("at-{}", hosts.link()?.far().name()));
+        Ok(Self { context, source, targets, hosts })
     }
 
-    fn run(&self, setting: Setting) -> Result<Run> {
-        self.run_for(setting, self.bench.limit, |_| Ok(()))
+    fn run(&self, setting: CellSetting) -> Result<CellRun> {
+        self.run_for(setting, self.context.limit, |_| Ok(()))
     }
 
     /// Runs until the end, or for `limit`. Meanwhile `look` is called a few dozen times a second with the seconds
@@ -174,11 +174,11 @@ impl<'a> Place<'a> {
     /// Returns an error if the run fails, nothing arrives, `look` fails, or the user interrupts.
     pub fn run_for(
         &self,
-        setting: Setting,
+        setting: CellSetting,
         limit: Duration,
         look: impl FnMut(f64) -> Result<()>,
-    ) -> Result<Run> {
-        self.bench.shop.go_on()?;
+    ) -> Result<CellRun> {
+        self.context.scratch.go_on()?;
         if self.targets.exists() {
             fs::remove_dir_all(&self.targets).context("removing what arrived before")?;
         }
@@ -195,12 +195,12 @@ impl<'a> Place<'a> {
                 other.map(drop)
             }
         };
-        self.ends.wait_for_sessions()?;
+        self.hosts.wait_for_sessions()?;
         let said = fs::read_to_string(&words).unwrap_or_default();
         outcome.with_context(|| format!("{setting}, after {seconds:.1} s"))?;
         ensure!(bytes > 0, "{setting}: nothing arrived within {seconds:.1} s: {said}");
         let told = said.lines().filter(|line| line.starts_with("why: lanes: ")).map(str::to_owned).collect();
-        Ok(Run { bytes, seconds, told })
+        Ok(CellRun { bytes, seconds, told })
     }
 
     /// Waits for the run. Returns false if `limit` has passed before its end.
@@ -216,7 +216,7 @@ impl<'a> Place<'a> {
             if group.ended_within(LOOK_EVERY.min(left))? {
                 return Ok(true);
             }
-            self.bench.shop.go_on()?;
+            self.context.scratch.go_on()?;
             if left.is_zero() {
                 return Ok(false);
             }
@@ -242,15 +242,15 @@ impl<'a> Place<'a> {
         bytes
     }
 
-    fn command(&self, setting: Setting) -> Command {
-        let mut command = self.ends.command(self.bench.program);
+    fn command(&self, setting: CellSetting) -> Command {
+        let mut command = self.hosts.command(self.context.program);
         command.args(["copy", "--why"]).args(setting.arguments()).arg(self.source);
-        command.arg(format!("{}:{}/", self.ends.sshd().host(), self.targets.display()));
+        command.arg(format!("{}:{}/", self.hosts.sshd().host(), self.targets.display()));
         command
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CellHosts<'_> {
     fn drop(&mut self) {
         // It may not have been made.
         let _ = fs::remove_dir_all(&self.targets);
@@ -263,13 +263,13 @@ mod tests {
 
     #[test]
     fn the_default_is_compared_with_the_best_run_anew() {
-        let run = |bytes| Run { bytes, seconds: 2.0, told: Vec::new() };
-        let measured = Measured {
+        let run = |bytes| CellRun { bytes, seconds: 2.0, told: Vec::new() };
+        let measured = CellResult {
             cell: Cell::all().remove(0),
             commit: None,
             measured_at: String::new(),
-            fixed: vec![Fixed { setting: Setting::DEFAULT, run: run(1000) }],
-            best: Setting::DEFAULT,
+            fixed: vec![FixedSettingRun { setting: CellSetting::DEFAULT, run: run(1000) }],
+            best: CellSetting::DEFAULT,
             best_runs: vec![run(80), run(120)],
             default_runs: vec![run(80), run(100)],
             emulator_cores: 0.1,

@@ -9,8 +9,8 @@ use hakobu_testkit::link::{Crowding, LinkSettings};
 use serde::{Deserialize, Serialize};
 
 use super::super::session::say;
-use super::cell::{Bench, Place};
-use super::grid::{Load, Setting};
+use super::cell::{CellContext, CellHosts};
+use super::grid::{CellLoad, CellSetting};
 use crate::table::MarkdownTable;
 
 /// The numbers of lanes to compare. Neighbours are one step apart.
@@ -36,15 +36,15 @@ const AT_LEAST: f64 = 0.85;
 
 /// The results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Changes {
+pub struct ChangeResults {
     pub commit: Option<String>,
-    pub crowded: Crowded,
-    pub stepped: Vec<Stepped>,
+    pub crowded: CrowdedLinkResult,
+    pub stepped: Vec<RateChangeResult>,
 }
 
 /// A link of 100 Mbit/s that loses a tenth of its rate with each connection beyond four.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Crowded {
+pub struct CrowdedLinkResult {
     /// The goodput in bytes per second for each number of lanes.
     pub fixed: Vec<(u16, f64)>,
     /// The number of lanes that the default ended with, and its messages about lanes.
@@ -54,15 +54,15 @@ pub struct Crowded {
 
 /// A link whose rate falls to a quarter and recovers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Stepped {
+pub struct RateChangeResult {
     pub round_trip_ms: u64,
     /// Bytes per second from 10 s to 15 s after the fall, and after the recovery.
     pub default: [f64; 2],
     pub told: Vec<String>,
-    pub fixed: Vec<(Setting, [f64; 2])>,
+    pub fixed: Vec<(CellSetting, [f64; 2])>,
 }
 
-impl Crowded {
+impl CrowdedLinkResult {
     fn best(&self) -> u16 {
         let best = self.fixed.iter().max_by(|one, other| one.1.total_cmp(&other.1));
         best.map_or(0, |(count, _)| *count)
@@ -75,7 +75,7 @@ impl Crowded {
     }
 }
 
-impl Stepped {
+impl RateChangeResult {
     /// Returns the goodput of the default relative to the best fixed setting after each change.
     fn ratios(&self) -> [f64; 2] {
         [0, 1].map(|window| {
@@ -85,11 +85,11 @@ impl Stepped {
     }
 }
 
-impl Changes {
+impl ChangeResults {
     /// Returns true if all requirements are met.
     pub fn is_enough(&self) -> bool {
         self.crowded.steps().is_some_and(|steps| steps <= 1)
-            && self.stepped.iter().flat_map(Stepped::ratios).all(|ratio| ratio >= AT_LEAST)
+            && self.stepped.iter().flat_map(RateChangeResult::ratios).all(|ratio| ratio >= AT_LEAST)
     }
 
     /// Renders the results as a section of the page.
@@ -151,37 +151,37 @@ impl Changes {
 ///
 /// # Errors
 /// Returns an error for the same reasons as the measurement of a cell.
-pub fn measure(bench: &Bench<'_>, commit: Option<String>) -> Result<Changes> {
-    let crowded = crowded(bench)?;
+pub fn measure(context: &CellContext<'_>, commit: Option<String>) -> Result<ChangeResults> {
+    let crowded = crowded(context)?;
     say(&format!("crowded: ended with {}, best {}", crowded.ended_with, crowded.best()));
     let mut stepped = Vec::new();
     for round_trip_ms in STEP_ROUND_TRIPS_MS {
-        let measured = step(bench, round_trip_ms)?;
+        let measured = step(context, round_trip_ms)?;
         let [fallen, back] = measured.ratios();
         say(&format!("{round_trip_ms} ms, rate falls and comes back: {fallen:.2}, {back:.2}"));
         stepped.push(measured);
     }
-    Ok(Changes { commit, crowded, stepped })
+    Ok(ChangeResults { commit, crowded, stepped })
 }
 
-fn crowded(bench: &Bench<'_>) -> Result<Crowded> {
+fn crowded(context: &CellContext<'_>) -> Result<CrowdedLinkResult> {
     let settings = LinkSettings {
         rate_bits_per_second: Some(100_000_000),
         crowding: Some(Crowding { free: 4, share: 0.1 }),
         ..LinkSettings::with_rtt(Duration::from_millis(20))
     };
-    let place = Place::up(bench, settings, "bbr", Load::OneFile)?;
+    let cell_hosts = CellHosts::up(context, settings, "bbr", CellLoad::OneFile)?;
     let mut fixed = Vec::new();
     for count in COUNTS {
-        let setting = Setting { lanes: Some(count), compress: Some(false) };
-        let run = place.run_for(setting, Duration::from_secs_f64(CROWDED_FIXED_S), |_| Ok(()))?;
+        let setting = CellSetting { lanes: Some(count), compress: Some(false) };
+        let run = cell_hosts.run_for(setting, Duration::from_secs_f64(CROWDED_FIXED_S), |_| Ok(()))?;
         fixed.push((count, run.goodput()));
     }
-    let setting = Setting { lanes: None, compress: Some(false) };
-    let run = place.run_for(setting, Duration::from_secs_f64(CROWDED_S), |_| Ok(()))?;
+    let setting = CellSetting { lanes: None, compress: Some(false) };
+    let run = cell_hosts.run_for(setting, Duration::from_secs_f64(CROWDED_S), |_| Ok(()))?;
     let ended_with = run.told.iter().rev().find_map(|line| lanes_told(line));
     let ended_with = ended_with.context("the default told nothing of its lanes")?;
-    Ok(Crowded { fixed, ended_with, told: run.told })
+    Ok(CrowdedLinkResult { fixed, ended_with, told: run.told })
 }
 
 /// Parses the number of lanes from `why: lanes: 4 instead of 5: …` or `why: lanes: 4, as before: …`.
@@ -191,7 +191,7 @@ fn lanes_told(line: &str) -> Option<u16> {
     digits.parse().ok()
 }
 
-fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
+fn step(context: &CellContext<'_>, round_trip_ms: u64) -> Result<RateChangeResult> {
     let settings = |mbit: u64| LinkSettings {
         rate_bits_per_second: Some(mbit * 1_000_000),
         // Keep the queue length of the full rate: a router's queue does not change with the rate.
@@ -204,16 +204,16 @@ fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
         ),
         ..LinkSettings::with_rtt(Duration::from_millis(round_trip_ms))
     };
-    let place = Place::up(bench, settings(FULL_MBIT), "bbr", Load::OneFile)?;
-    let rates = |setting: Setting| -> Result<([f64; 2], Vec<String>)> {
-        place.ends.link()?.change(settings(FULL_MBIT))?;
+    let cell_hosts = CellHosts::up(context, settings(FULL_MBIT), "bbr", CellLoad::OneFile)?;
+    let rates = |setting: CellSetting| -> Result<([f64; 2], Vec<String>)> {
+        cell_hosts.hosts.link()?.change(settings(FULL_MBIT))?;
         let mut seen: Vec<(f64, u64)> = Vec::new();
-        let run = place.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
+        let run = cell_hosts.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
             let mbit = if (FALLS_S..COMES_BACK_S).contains(&seconds) { QUARTER_MBIT } else { FULL_MBIT };
-            if place.ends.link()?.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
-                place.ends.link()?.change(settings(mbit))?;
+            if cell_hosts.hosts.link()?.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
+                cell_hosts.hosts.link()?.change(settings(mbit))?;
             }
-            seen.push((seconds, place.stored_bytes()));
+            seen.push((seconds, cell_hosts.stored_bytes()));
             Ok(())
         })?;
         let rate = |change_s: f64| {
@@ -227,11 +227,11 @@ fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
     };
     let mut fixed = Vec::new();
     for lanes in STEP_LANES {
-        let setting = Setting { lanes: Some(lanes), compress: Some(true) };
+        let setting = CellSetting { lanes: Some(lanes), compress: Some(true) };
         fixed.push((setting, rates(setting)?.0));
     }
-    let (default, told) = rates(Setting::DEFAULT)?;
-    Ok(Stepped { round_trip_ms, default, told, fixed })
+    let (default, told) = rates(CellSetting::DEFAULT)?;
+    Ok(RateChangeResult { round_trip_ms, default, told, fixed })
 }
 
 #[cfg(test)]
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn one_step_off_is_enough_and_two_are_not() {
-        let crowded = |ended_with| Crowded {
+        let crowded = |ended_with| CrowdedLinkResult {
             fixed: vec![(1, 1.0), (3, 9.0), (4, 12.0), (5, 11.0)],
             ended_with,
             told: Vec::new(),
@@ -256,14 +256,14 @@ mod tests {
             [3, 4, 5, 6, 7].map(|count| crowded(count).steps()),
             [Some(1), Some(0), Some(1), Some(2), None]
         );
-        let stepped = Stepped {
+        let stepped = RateChangeResult {
             round_trip_ms: 20,
             default: [9.0, 40.0],
             told: Vec::new(),
-            fixed: vec![(Setting::DEFAULT, [10.0, 20.0]), (Setting::DEFAULT, [1.0, 50.0])],
+            fixed: vec![(CellSetting::DEFAULT, [10.0, 20.0]), (CellSetting::DEFAULT, [1.0, 50.0])],
         };
         assert_eq!(stepped.ratios(), [0.9, 0.8]);
-        let changes = Changes { commit: None, crowded: crowded(4), stepped: vec![stepped] };
+        let changes = ChangeResults { commit: None, crowded: crowded(4), stepped: vec![stepped] };
         assert!(!changes.is_enough());
     }
 }

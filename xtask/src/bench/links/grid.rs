@@ -25,12 +25,12 @@ const LANES: [u16; 4] = [1, 4, 16, 32];
 /// The data that is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Load {
+pub enum CellLoad {
     OneFile,
     SmallFiles,
 }
 
-impl Load {
+impl CellLoad {
     pub fn words(self) -> &'static str {
         match self {
             Self::OneFile => "one file",
@@ -46,7 +46,7 @@ pub struct Cell {
     pub round_trip_ms: u64,
     pub loss_percent: f64,
     pub congestion_control: String,
-    pub load: Load,
+    pub load: CellLoad,
 }
 
 impl Cell {
@@ -88,7 +88,7 @@ fn grid(congestion_control: &str, round_trips_ms: &[u64], losses_percent: &[f64]
     for rate_mbit in RATES_MBIT {
         for round_trip_ms in round_trips_ms {
             for loss_percent in losses_percent {
-                cells.extend([Load::OneFile, Load::SmallFiles].map(|load| Cell {
+                cells.extend([CellLoad::OneFile, CellLoad::SmallFiles].map(|load| Cell {
                     rate_mbit,
                     round_trip_ms: *round_trip_ms,
                     loss_percent: *loss_percent,
@@ -103,12 +103,12 @@ fn grid(congestion_control: &str, round_trips_ms: &[u64], losses_percent: &[f64]
 
 /// The lanes and the compression of a run. The default sets neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct CellSetting {
     pub lanes: Option<u16>,
     pub compress: Option<bool>,
 }
 
-impl Setting {
+impl CellSetting {
     pub const DEFAULT: Self = Self { lanes: None, compress: None };
 
     /// Returns the fixed settings, the best of which the default is compared with.
@@ -128,7 +128,7 @@ impl Setting {
     }
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for CellSetting {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.arguments().join(" ") {
             nothing if nothing.is_empty() => out.write_str("default"),
@@ -153,13 +153,13 @@ mod tests {
 
     #[test]
     fn settings_are_options() {
-        let fixed: Vec<String> = Setting::fixed().map(|setting| setting.to_string()).collect();
+        let fixed: Vec<String> = CellSetting::fixed().map(|setting| setting.to_string()).collect();
         assert_eq!(fixed.len(), 8);
         assert_eq!(
             (fixed[0].as_str(), fixed[7].as_str()),
             ("--lanes 1 --compress none", "--lanes 32 --compress zstd")
         );
-        assert_eq!(Setting::DEFAULT.to_string(), "default");
-        assert!(Setting::DEFAULT.arguments().is_empty());
+        assert_eq!(CellSetting::DEFAULT.to_string(), "default");
+        assert!(CellSetting::DEFAULT.arguments().is_empty());
     }
 }

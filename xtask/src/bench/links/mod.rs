@@ -21,10 +21,10 @@ use super::machine::Machine;
 use super::preparation::{Preparation, write};
 use super::session::say;
 use super::sources::GIB;
-use cell::{Bench, Measured, measure};
-use changes::Changes;
+use cell::{CellContext, CellResult, measure};
+use changes::ChangeResults;
 use grid::Cell;
-use results::Results;
+use results::LinksResults;
 
 const KEY: &str = "links";
 const SCHEMA: &str = "hakobu.bench-links/1";
@@ -71,25 +71,26 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     ensure!(!chosen.is_empty(), "no cell has that in its name");
     ensure!(args.seconds >= 1.0, "a run takes a second at least");
     let prepared = Preparation::new(args.program.as_deref())?;
-    let shop = &prepared.shop;
+    let scratch = &prepared.scratch;
     let output = prepared.output(args.output.as_deref(), false);
-    let store = Store::open(&output, prepared.machine.clone())?;
-    let mut bench = Bench {
-        shop,
+    let store = ResultStore::open(&output, prepared.machine.clone())?;
+    let mut context = CellContext {
+        scratch,
         program: &prepared.program,
-        file: shop.memory().join("file"),
-        tree: shop.memory().join("tree"),
+        file: scratch.memory().join("file"),
+        tree: scratch.memory().join("tree"),
         limit: Duration::from_secs_f64(args.seconds),
         together: usize::from(args.together),
     };
-    make_sources(&bench)?;
+    make_sources(&context)?;
     let measured = if args.changes {
-        changes::measure(&bench, store.machine.commit.clone()).and_then(|changes| store.add_changes(changes))
+        changes::measure(&context, store.machine.commit.clone())
+            .and_then(|changes| store.add_changes(changes))
     } else {
         let (slow, fast): (Vec<Cell>, Vec<Cell>) = chosen.into_iter().partition(Cell::is_slow);
-        measure_all(&bench, &slow, &store).and_then(|()| {
-            bench.together = 1;
-            measure_all(&bench, &fast, &store)
+        measure_all(&context, &slow, &store).and_then(|()| {
+            context.together = 1;
+            measure_all(&context, &fast, &store)
         })
     };
     let results = store.results();
@@ -105,12 +106,12 @@ fn is_chosen(args: &LinksArgs, cell: &Cell) -> bool {
     args.cells.is_empty() || args.cells.iter().any(|wanted| name.contains(wanted.as_str()))
 }
 
-fn make_sources(bench: &Bench<'_>) -> Result<()> {
+fn make_sources(context: &CellContext<'_>) -> Result<()> {
     let threads = available_threads();
     // Longer runs use more of the file.
-    let size_bytes = (FILE_BYTES as f64 * bench.limit.as_secs_f64() / 15.0) as u64;
+    let size_bytes = (FILE_BYTES as f64 * context.limit.as_secs_f64() / 15.0) as u64;
     let spec = FileSpec { size_bytes, seed: 1, compressibility: COMPRESSIBILITY, threads };
-    generate::file(&bench.file, spec).context("making the file")?;
+    generate::file(&context.file, spec).context("making the file")?;
     let spec = TreeSpec {
         files: SMALL_FILES,
         directories: SMALL_DIRECTORIES,
@@ -119,45 +120,45 @@ fn make_sources(bench: &Bench<'_>) -> Result<()> {
         compressibility: COMPRESSIBILITY,
         ..TreeSpec::default()
     };
-    generate::tree(&bench.tree, &spec).context("making the tree")?;
-    bench.shop.warm(size_bytes)
+    generate::tree(&context.tree, &spec).context("making the tree")?;
+    context.scratch.warm(size_bytes)
 }
 
 /// Measures cells, as many at once as requested.
-fn measure_all(bench: &Bench<'_>, cells: &[Cell], store: &Store) -> Result<()> {
+fn measure_all(context: &CellContext<'_>, cells: &[Cell], store: &ResultStore) -> Result<()> {
     let waiting = Mutex::new(cells.iter());
     let next = || waiting.lock().ok().and_then(|mut cells| cells.next());
     let work = || -> Result<()> {
         while let Some(cell) = next() {
             let measured =
-                measure(bench, cell, store.machine.commit.clone()).with_context(|| cell.to_string())?;
+                measure(context, cell, store.machine.commit.clone()).with_context(|| cell.to_string())?;
             say(&format!("{cell}: {:.2} of {}", measured.ratio(), measured.best));
             store.add(measured)?;
         }
         Ok(())
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..bench.together.min(cells.len())).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..context.together.min(cells.len())).map(|_| scope.spawn(work)).collect();
         let ends = workers.into_iter().map(|worker| worker.join().unwrap_or(Ok(())));
         ends.collect::<Vec<_>>().into_iter().collect()
     })
 }
 
 /// The results, written after each cell because a grid takes long.
-struct Store {
+struct ResultStore {
     output: PathBuf,
     machine: Machine,
-    measured: Mutex<(Vec<Measured>, Option<Changes>)>,
+    measured: Mutex<(Vec<CellResult>, Option<ChangeResults>)>,
 }
 
-impl Store {
+impl ResultStore {
     /// Loads the earlier results.
     fn open(output: &Path, machine: Machine) -> Result<Self> {
         let path = output.join(format!("{KEY}.json"));
         let measured = match fs::read(&path) {
             Err(_) => (Vec::new(), None),
             Ok(text) => {
-                let before: Results = serde_json::from_slice(&text)
+                let before: LinksResults = serde_json::from_slice(&text)
                     .with_context(|| format!("{} is no result of this bench", path.display()))?;
                 ensure!(before.schema == SCHEMA, "{} is of another version", path.display());
                 (before.cells, before.changes)
@@ -166,7 +167,7 @@ impl Store {
         Ok(Self { output: output.to_owned(), machine, measured: Mutex::new(measured) })
     }
 
-    fn add(&self, measured: Measured) -> Result<()> {
+    fn add(&self, measured: CellResult) -> Result<()> {
         if let Ok(mut all) = self.measured.lock() {
             all.0.retain(|other| other.cell != measured.cell);
             all.0.push(measured);
@@ -174,7 +175,7 @@ impl Store {
         self.write()
     }
 
-    fn add_changes(&self, changes: Changes) -> Result<()> {
+    fn add_changes(&self, changes: ChangeResults) -> Result<()> {
         if let Ok(mut all) = self.measured.lock() {
             all.1 = Some(changes);
         }
@@ -186,10 +187,10 @@ impl Store {
         write(&self.output, KEY, &results, &[("md", page::page(&results)), ("svg", page::chart(&results))])
     }
 
-    fn results(&self) -> Results {
+    fn results(&self) -> LinksResults {
         let (mut cells, changes) = self.measured.lock().map(|all| all.clone()).unwrap_or_default();
         let order = Cell::all();
         cells.sort_by_key(|measured| order.iter().position(|cell| *cell == measured.cell));
-        Results { schema: SCHEMA.to_owned(), machine: self.machine.clone(), cells, changes }
+        LinksResults { schema: SCHEMA.to_owned(), machine: self.machine.clone(), cells, changes }
     }
 }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use hakobu_measure::statistics::median;
 
-use super::cell::{Measured, mean};
-use super::changes::Changes;
-use super::grid::{Load, Setting};
-use super::results::Results;
+use super::cell::{CellResult, mean};
+use super::changes::ChangeResults;
+use super::grid::{CellLoad, CellSetting};
+use super::results::LinksResults;
 use crate::bench::svg::{BarChart, ChartBar, colour};
 use crate::table::MarkdownTable;
 
@@ -23,11 +23,11 @@ in. What travels is pseudorandom with zeros in each block of 4 KiB, which compre
 files of 8 KiB. A run is ended after 15 s, or ends before; its goodput are the bytes that lie at the target then, divided
 by the time since `hakobu` was started, login and all. Each fixed setting (`--lanes` 1, 4, 16, 32, `--compress` none and
 zstd) is run once; then the default and the best of them twice anew, in turn, and the ratio is that of the means of these.
-Lines of 100 Mbit/s have an MTU of 1500, faster ones of 9000; the queue holds what is on its way in a round trip, or 1 MB.
+Lines of 100 Mbit/s have an MTU of 1500, faster ones of 9000; the queue holds what is on its method in a round trip, or 1 MB.
 ";
 
 /// Returns the page.
-pub fn page(results: &Results) -> String {
+pub fn page(results: &LinksResults) -> String {
     let machine = &results.machine;
     let mut page = String::from("# Default settings against a grid of fixed ones\n\n");
     page.push_str("Made by `cargo xtask bench links`; it writes all runs to `links.json`.\n\n");
@@ -41,10 +41,11 @@ pub fn page(results: &Results) -> String {
     );
     page.push_str(&summary(&results.cells));
     for name in ["bbr", "cubic"] {
-        for load in [Load::OneFile, Load::SmallFiles] {
-            let here =
-                |measured: &&Measured| measured.cell.congestion_control == name && measured.cell.load == load;
-            let cells: Vec<&Measured> = results.cells.iter().filter(here).collect();
+        for load in [CellLoad::OneFile, CellLoad::SmallFiles] {
+            let here = |measured: &&CellResult| {
+                measured.cell.congestion_control == name && measured.cell.load == load
+            };
+            let cells: Vec<&CellResult> = results.cells.iter().filter(here).collect();
             if !cells.is_empty() {
                 let _ = write!(page, "\n## {name}, {}\n\n{}", load.words(), table(&cells));
             }
@@ -59,19 +60,19 @@ pub fn page(results: &Results) -> String {
 }
 
 /// Returns true if the default meets all requirements.
-pub fn is_enough(results: &Results) -> bool {
-    let ratios: Vec<f64> = results.cells.iter().map(Measured::ratio).collect();
+pub fn is_enough(results: &LinksResults) -> bool {
+    let ratios: Vec<f64> = results.cells.iter().map(CellResult::ratio).collect();
     ratios.iter().all(|ratio| *ratio >= EACH_AT_LEAST)
         && median(&ratios).is_none_or(|middle| middle >= MEDIAN_AT_LEAST)
-        && results.changes.as_ref().is_none_or(Changes::is_enough)
+        && results.changes.as_ref().is_none_or(ChangeResults::is_enough)
 }
 
 /// Summarizes minimum and median for each congestion control, and the accuracy of the emulator.
-pub fn summary(cells: &[Measured]) -> String {
+pub fn summary(cells: &[CellResult]) -> String {
     let mut text = String::new();
     for name in ["bbr", "cubic"] {
         let here = cells.iter().filter(|measured| measured.cell.congestion_control == name);
-        let ratios: Vec<f64> = here.map(Measured::ratio).collect();
+        let ratios: Vec<f64> = here.map(CellResult::ratio).collect();
         let (Some(middle), Some(least)) = (median(&ratios), ratios.iter().copied().reduce(f64::min)) else {
             continue;
         };
@@ -83,7 +84,7 @@ pub fn summary(cells: &[Measured]) -> String {
             ratios.len()
         );
     }
-    let most = |of: fn(&Measured) -> f64| cells.iter().map(of).fold(0.0, f64::max);
+    let most = |of: fn(&CellResult) -> f64| cells.iter().map(of).fold(0.0, f64::max);
     let busy = cells.iter().filter(|measured| measured.emulator_cores > EMULATOR_CORES_MOST).count();
     let _ = writeln!(
         text,
@@ -95,9 +96,9 @@ pub fn summary(cells: &[Measured]) -> String {
     text
 }
 
-fn table(cells: &[&Measured]) -> MarkdownTable {
+fn table(cells: &[&CellResult]) -> MarkdownTable {
     let mut headings = vec!["link".to_owned()];
-    headings.extend(Setting::fixed().map(|setting| {
+    headings.extend(CellSetting::fixed().map(|setting| {
         let compression = if setting.compress == Some(true) { " zstd" } else { "" };
         format!("{}{compression}", setting.lanes.unwrap_or_default())
     }));
@@ -108,7 +109,7 @@ fn table(cells: &[&Measured]) -> MarkdownTable {
         let cell = &measured.cell;
         let mut row =
             vec![format!("{} Mbit/s, {} ms, {} %", cell.rate_mbit, cell.round_trip_ms, cell.loss_percent)];
-        row.extend(Setting::fixed().map(|setting| {
+        row.extend(CellSetting::fixed().map(|setting| {
             let found = measured.fixed.iter().find(|fixed| fixed.setting == setting);
             found.map_or_else(String::new, |fixed| figure(fixed.run.goodput()))
         }));
@@ -127,9 +128,9 @@ fn table(cells: &[&Measured]) -> MarkdownTable {
 const RATIO_MOST: f64 = 1.2;
 
 /// Returns a chart with the ratio of each cell as a bar, and a line at the requirement.
-pub fn chart(results: &Results) -> String {
+pub fn chart(results: &LinksResults) -> String {
     let share = |ratio: f64| (ratio / RATIO_MOST).clamp(0.0, 1.0);
-    let bar = |measured: &Measured| ChartBar {
+    let bar = |measured: &CellResult| ChartBar {
         label: measured.cell.to_string(),
         value: Some((share(measured.ratio()), format!("{:.2}", measured.ratio()))),
         colour: colour(false, measured.ratio() >= EACH_AT_LEAST),

@@ -1,30 +1,30 @@
 //! The limits under which copies are predicted and measured, one at a time, and the data that is copied.
 
-use crate::bench::slow_ends::{SlowNetwork, SlowPart};
-use crate::bench::sources::{GIB, MIB, Source};
+use crate::bench::slow_hosts::{SlowNetwork, SlowPart};
+use crate::bench::sources::{BenchSource, GIB, MIB};
 
 /// A limit and the data that is copied under it.
 #[derive(Debug)]
-pub struct Limit {
+pub struct ProbeLimit {
     pub key: &'static str,
     pub title: &'static str,
     pub slow: SlowPart,
     pub network: SlowNetwork,
-    pub sources: &'static [Source],
+    pub sources: &'static [BenchSource],
 }
 
-const FILE: Source = Source::File { bytes: 2 * GIB };
-const WHOLE: &[Source] = &[FILE, tree(100_000)];
+const FILE: BenchSource = BenchSource::File { bytes: 2 * GIB };
+const WHOLE: &[BenchSource] = &[FILE, tree(100_000)];
 /// Less data over a file server, where each file costs several round trips, one after the other.
-const FEW: &[Source] = &[FILE, tree(5_000)];
+const FEW: &[BenchSource] = &[FILE, tree(5_000)];
 
-const fn tree(files: u64) -> Source {
-    Source::Tree { files, directories: files / 100, file_bytes: 10 << 10 }
+const fn tree(files: u64) -> BenchSource {
+    BenchSource::Tree { files, directories: files / 100, file_bytes: 10 << 10 }
 }
 
 /// All limits.
-pub const LIMITS: &[Limit] = &[
-    Limit {
+pub const LIMITS: &[ProbeLimit] = &[
+    ProbeLimit {
         key: "local",
         title: "nothing but processors: memory to memory on one machine",
         slow: SlowPart::Network,
@@ -43,22 +43,22 @@ pub const LIMITS: &[Limit] = &[
     server("target-server", "slow file server as target: sshfs, 5 ms", SlowPart::TargetServer),
 ];
 
-const fn here(key: &'static str, title: &'static str, slow: SlowPart) -> Limit {
-    Limit { key, title, slow, network: SlowNetwork::Loopback, sources: WHOLE }
+const fn here(key: &'static str, title: &'static str, slow: SlowPart) -> ProbeLimit {
+    ProbeLimit { key, title, slow, network: SlowNetwork::Loopback, sources: WHOLE }
 }
 
-const fn line(key: &'static str, title: &'static str, network: SlowNetwork) -> Limit {
-    Limit { key, title, slow: SlowPart::Network, network, sources: WHOLE }
+const fn line(key: &'static str, title: &'static str, network: SlowNetwork) -> ProbeLimit {
+    ProbeLimit { key, title, slow: SlowPart::Network, network, sources: WHOLE }
 }
 
-const fn server(key: &'static str, title: &'static str, slow: SlowPart) -> Limit {
-    Limit { key, title, slow, network: SlowNetwork::Rate(1_000_000_000, 5), sources: FEW }
+const fn server(key: &'static str, title: &'static str, slow: SlowPart) -> ProbeLimit {
+    ProbeLimit { key, title, slow, network: SlowNetwork::Rate(1_000_000_000, 5), sources: FEW }
 }
 
 /// Returns the words of the table for a source.
-pub fn words(source: Source) -> String {
+pub fn words(source: BenchSource) -> String {
     match source {
-        Source::Tree { files, .. } => format!("{files} files of 10 KiB"),
+        BenchSource::Tree { files, .. } => format!("{files} files of 10 KiB"),
         source if source.bytes() % GIB == 0 => format!("a file of {} GiB", source.bytes() / GIB),
         source => format!("a file of {} MiB", source.bytes() / MIB),
     }

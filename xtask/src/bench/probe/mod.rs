@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::machine::{Machine, load};
 use super::preparation::{Preparation, write};
 use super::session::say;
-use super::slow_ends::{SlowEnds, SlowRun};
-use super::sources::Source;
-use limits::{LIMITS, Limit, words};
-use results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
+use super::slow_hosts::{SlowHosts, SlowRun};
+use super::sources::BenchSource;
+use limits::{LIMITS, ProbeLimit, words};
+use results::{FILE_WITHIN, ProbeBenchResults, ProbeRow, TREE_WITHIN, TimeComparison};
 
 /// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
@@ -54,24 +54,24 @@ pub struct ProbeBenchArgs {
 /// # Errors
 /// Returns an error if nothing can be measured or the user interrupts. A limit's failure is part of the results.
 pub fn run(args: &ProbeBenchArgs) -> Result<()> {
-    let wanted = |limit: &&Limit| {
+    let wanted = |limit: &&ProbeLimit| {
         let text = format!("{} {}", limit.key, limit.title).to_lowercase();
         args.rows.as_deref().is_none_or(|substring| text.contains(&substring.to_lowercase()))
     };
-    let limits: Vec<&Limit> = LIMITS.iter().filter(wanted).collect();
+    let limits: Vec<&ProbeLimit> = LIMITS.iter().filter(wanted).collect();
     ensure!(!limits.is_empty(), "no limit has that in its key or title");
-    let bench = Bench { prepared: &Preparation::new(args.program.as_deref())?, args };
+    let bench = ProbeBench { prepared: &Preparation::new(args.program.as_deref())?, args };
     let output = bench.prepared.output(args.output.as_deref(), !args.quick);
     let earlier = if args.merge { earlier(&output) } else { Vec::new() };
-    let mut measured: Vec<RowResult> = Vec::new();
+    let mut measured: Vec<ProbeRow> = Vec::new();
     for limit in limits {
         measured.extend(bench.measure(limit)?);
         // Write after each limit, so that nothing is lost if a later one fails.
-        let known = |row: &RowResult| measured.iter().any(|new| new.key == row.key);
-        let mut rows: Vec<RowResult> = earlier.iter().filter(|row| !known(row)).cloned().collect();
+        let known = |row: &ProbeRow| measured.iter().any(|new| new.key == row.key);
+        let mut rows: Vec<ProbeRow> = earlier.iter().filter(|row| !known(row)).cloned().collect();
         rows.extend(measured.iter().cloned());
         rows.sort_by_key(|row| LIMITS.iter().position(|limit| limit.key == row.key));
-        let results = Results {
+        let results = ProbeBenchResults {
             schema: "hakobu.bench/1",
             bench: "probe",
             quick: args.quick,
@@ -89,36 +89,36 @@ pub fn run(args: &ProbeBenchArgs) -> Result<()> {
 }
 
 /// Returns the rows of the existing results.
-fn earlier(output: &Path) -> Vec<RowResult> {
+fn earlier(output: &Path) -> Vec<ProbeRow> {
     let text = fs::read_to_string(output.join("probe.json")).unwrap_or_default();
     let all: Value = serde_json::from_str(&text).unwrap_or_default();
     serde_json::from_value(all["rows"].clone()).unwrap_or_default()
 }
 
-struct Bench<'a> {
+struct ProbeBench<'a> {
     prepared: &'a Preparation,
     args: &'a ProbeBenchArgs,
 }
 
-impl Bench<'_> {
+impl ProbeBench<'_> {
     /// Measures all copies under one limit.
-    fn measure(&self, limit: &'static Limit) -> Result<Vec<RowResult>> {
+    fn measure(&self, limit: &'static ProbeLimit) -> Result<Vec<ProbeRow>> {
         let mut rows = Vec::new();
-        let shop = &self.prepared.shop;
+        let scratch = &self.prepared.scratch;
         for source in limit.sources {
             let source = source.smaller(if self.args.quick { QUICK_DIVISOR } else { 1 });
             let words = words(source);
             say(&format!("{}: {words}", limit.title));
             let mut new = match source.is_tree() {
-                false => vec![RowResult::new(limit, &words, FILE_WITHIN)],
+                false => vec![ProbeRow::new(limit, &words, FILE_WITHIN)],
                 true => vec![
-                    RowResult::new(limit, &format!("{words}, first copy"), TREE_WITHIN),
-                    RowResult::new(limit, &format!("{words}, nothing to do"), TREE_WITHIN),
+                    ProbeRow::new(limit, &format!("{words}, first copy"), TREE_WITHIN),
+                    ProbeRow::new(limit, &format!("{words}, nothing to do"), TREE_WITHIN),
                 ],
             };
             if let Err(error) = self.pairs(limit, source, &mut new) {
-                shop.go_on()?;
-                let why = shop.scrub(&format!("{error:#}"));
+                scratch.go_on()?;
+                let why = scratch.scrub(&format!("{error:#}"));
                 say(&format!("  failed: {why}"));
                 new.iter_mut().for_each(|row| row.failed = Some(why.clone()));
             }
@@ -127,19 +127,19 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    fn pairs(&self, limit: &'static Limit, source: Source, rows: &mut [RowResult]) -> Result<()> {
-        let shop = &self.prepared.shop;
-        let mut ends = SlowEnds::up(shop, &self.prepared.program, (limit.slow, limit.network), source)?;
-        shop.warm(2 * source.memory_bytes())?;
+    fn pairs(&self, limit: &'static ProbeLimit, source: BenchSource, rows: &mut [ProbeRow]) -> Result<()> {
+        let scratch = &self.prepared.scratch;
+        let mut hosts = SlowHosts::up(scratch, &self.prepared.program, (limit.slow, limit.network), source)?;
+        scratch.warm(2 * source.memory_bytes())?;
         for round in 0..self.args.rounds {
-            shop.go_on()?;
-            ends.fresh()?;
+            scratch.go_on()?;
+            hosts.fresh()?;
             let load = load();
-            let probe = ends.probe()?;
+            let probe = hosts.probe()?;
             let made = &probe.report["prediction"];
-            let add = |row: &mut RowResult, span: &Value, ran: &SlowRun| -> Result<()> {
+            let add = |row: &mut ProbeRow, span: &Value, ran: &SlowRun| -> Result<()> {
                 let predicted_seconds = span["seconds"].as_f64().context("there is no prediction")?;
-                let pair = Pair {
+                let pair = TimeComparison {
                     predicted_seconds,
                     came_seconds: ran.seconds,
                     predicted_limit: span["limited_by"].as_str().unwrap_or_default().to_owned(),
@@ -157,14 +157,14 @@ impl Bench<'_> {
                 row.pairs.push(pair);
                 Ok(())
             };
-            ends.cold()?;
-            let copied = ends.copy()?;
+            hosts.cold()?;
+            let copied = hosts.copy()?;
             match rows {
                 [file] => add(file, &made["file"]["span"], &copied)?,
                 [first, again] => {
                     add(first, &made["tree"]["first_copy"], &copied)?;
-                    ends.cold()?;
-                    add(again, &made["tree"]["unchanged"], &ends.copy()?)?;
+                    hosts.cold()?;
+                    add(again, &made["tree"]["unchanged"], &hosts.copy()?)?;
                 }
                 _ => {}
             }
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_row_is_judged_by_its_middle_ratio() {
-        let pair = |predicted_seconds| Pair {
+        let pair = |predicted_seconds| TimeComparison {
             predicted_seconds,
             came_seconds: 10.0,
             predicted_limit: String::new(),
@@ -187,7 +187,7 @@ mod tests {
             probe_seconds: 1.0,
             load: 0.0,
         };
-        let mut row = RowResult::new(&LIMITS[0], "work", 0.2);
+        let mut row = ProbeRow::new(&LIMITS[0], "work", 0.2);
         assert!(!row.is_within());
         row.pairs = [30.0, 11.9, 9.0].map(pair).to_vec();
         assert_eq!((row.median(), row.is_within()), (Some(1.19), true));

@@ -1,6 +1,6 @@
 //! Renders the results as a Markdown page.
 
-use super::results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
+use super::results::{FILE_WITHIN, ProbeBenchResults, ProbeRow, TREE_WITHIN, TimeComparison};
 use crate::bench::markdown::machine_line;
 use crate::table::MarkdownTable;
 
@@ -18,7 +18,7 @@ that they would last for minutes. The two ends share two cores, which the emulat
 ";
 
 /// Returns the whole page.
-pub fn page(results: &Results) -> String {
+pub fn page(results: &ProbeBenchResults) -> String {
     let mut page = "# hakobu probe: predicted, and came\n\n".to_owned();
     page.push_str("Made by `cargo xtask bench probe`; it writes all pairs to `probe.json`.\n\n");
     if results.quick {
@@ -32,7 +32,7 @@ pub fn page(results: &Results) -> String {
     page
 }
 
-fn table(rows: &[RowResult]) -> String {
+fn table(rows: &[ProbeRow]) -> String {
     let headings = [
         "what limits",
         "work",
@@ -51,8 +51,9 @@ fn table(rows: &[RowResult]) -> String {
     for row in rows {
         let shown = if row.title == title { String::new() } else { row.title.clone() };
         title = &row.title;
-        let list = |of: &dyn Fn(&Pair) -> String| row.pairs.iter().map(of).collect::<Vec<_>>().join(", ");
-        let said = |of: &dyn Fn(&Pair) -> String| {
+        let list =
+            |of: &dyn Fn(&TimeComparison) -> String| row.pairs.iter().map(of).collect::<Vec<_>>().join(", ");
+        let said = |of: &dyn Fn(&TimeComparison) -> String| {
             let mut all: Vec<String> = row.pairs.iter().map(of).collect();
             all.dedup();
             all.join(", ")
@@ -80,7 +81,7 @@ fn table(rows: &[RowResult]) -> String {
     )
 }
 
-fn verdict(row: &RowResult) -> String {
+fn verdict(row: &ProbeRow) -> String {
     match (&row.failed, row.is_within()) {
         (Some(why), _) => format!("failed: {why}"),
         (None, true) => "within".to_owned(),
@@ -89,7 +90,7 @@ fn verdict(row: &RowResult) -> String {
 }
 
 /// Describes a row that is too far off.
-pub fn shortfall(row: &RowResult) -> String {
+pub fn shortfall(row: &ProbeRow) -> String {
     let ratio = row.median().map_or_else(|| "not measured".to_owned(), |ratio| format!("{ratio:.2}"));
     format!("{}, {}: {ratio}", row.title, row.work)
 }

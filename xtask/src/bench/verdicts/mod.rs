@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::preparation::{Preparation, write};
 use super::session::say;
-use super::slow_ends::SlowEnds;
-use super::sources::Source;
-use results::{Results, Row, Run};
-use stages::{STAGES, Stage};
+use super::slow_hosts::SlowHosts;
+use super::sources::BenchSource;
+use results::{VerdictsResults, VerdictsRow, VerdictsRun};
+use stages::{STAGES, SlowStage};
 
 /// The required share of correct verdicts.
 const RIGHT_LEAST: f64 = 0.95;
@@ -49,7 +49,8 @@ pub struct VerdictsArgs {
 /// # Errors
 /// Returns an error if a stage cannot be set up or a run fails.
 pub fn run(args: &VerdictsArgs) -> Result<()> {
-    let wanted = |stage: &&Stage| args.stage.as_ref().is_none_or(|part| stage.key.contains(part.as_str()));
+    let wanted =
+        |stage: &&SlowStage| args.stage.as_ref().is_none_or(|part| stage.key.contains(part.as_str()));
     let stages: Vec<_> = STAGES.iter().filter(wanted).collect();
     ensure!(!stages.is_empty(), "no stage has that in its key");
     let prepared = Preparation::new(args.program.as_deref())?;
@@ -60,7 +61,7 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
             if args.content.as_ref().is_some_and(|wanted| wanted != name) {
                 continue;
             }
-            let row = Row {
+            let row = VerdictsRow {
                 key: stage.key.to_owned(),
                 content: name.to_owned(),
                 verdict: stage.verdict.to_owned(),
@@ -72,7 +73,7 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
             results.rows.retain(|known| known.key != row.key || known.content != row.content);
             results.rows.push(row);
             // Keep the results so far, even if a later stage fails.
-            let place = |row: &Row| STAGES.iter().position(|stage| stage.key == row.key);
+            let place = |row: &VerdictsRow| STAGES.iter().position(|stage| stage.key == row.key);
             results.rows.retain(|row| place(row).is_some());
             results.rows.sort_by_key(|row| (row.content.clone(), place(row)));
             write(&output, "verdicts", &results, &[("md", page::page(&results))])?;
@@ -85,28 +86,33 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
 }
 
 /// Runs hakobu `runs` times with one resource slowed down.
-fn tried(prepared: &Preparation, stage: &Stage, source: Source, runs: u16) -> Result<Vec<Run>> {
-    let shop = &prepared.shop;
-    let mut ends = SlowEnds::up(shop, &prepared.program, (stage.slow, stage.network), source)?;
+fn tried(
+    prepared: &Preparation,
+    stage: &SlowStage,
+    source: BenchSource,
+    runs: u16,
+) -> Result<Vec<VerdictsRun>> {
+    let scratch = &prepared.scratch;
+    let mut hosts = SlowHosts::up(scratch, &prepared.program, (stage.slow, stage.network), source)?;
     let mut tried = Vec::new();
     for _ in 0..runs {
-        shop.go_on()?;
-        ends.fresh()?;
-        let run = read(&ends.copy()?.report)?;
+        scratch.go_on()?;
+        hosts.fresh()?;
+        let run = read(&hosts.copy()?.report)?;
         say(&format!("  {} {:.0} %, {:.1} s", run.said, run.share * 100.0, run.seconds));
         tried.push(run);
     }
-    drop(ends);
-    shop.forget(source);
+    drop(hosts);
+    scratch.forget(source);
     Ok(tried)
 }
 
 /// Extracts the verdict from a report.
-fn read(report: &Value) -> Result<Run> {
+fn read(report: &Value) -> Result<VerdictsRun> {
     ensure!(report["outcome"] == "done", "the run failed: {}{:#}", report["error"], report["failures"]);
     let limit = &report["bottleneck"];
     let shares = |of: &Value| serde_json::from_value(of.clone()).unwrap_or_default();
-    Ok(Run {
+    Ok(VerdictsRun {
         said: limit["stage"].as_str().context("a report without a verdict")?.to_owned(),
         share: limit["share"].as_f64().unwrap_or(0.0),
         seconds: report["seconds"]["transfer"].as_f64().unwrap_or(0.0),
@@ -118,11 +124,15 @@ fn read(report: &Value) -> Result<Run> {
 }
 
 /// Returns the earlier results, so that stages can be measured one at a time.
-fn earlier(output: &Path) -> Result<Results> {
+fn earlier(output: &Path) -> Result<VerdictsResults> {
     let path = output.join("verdicts.json");
     match fs::read(&path) {
         Ok(text) => serde_json::from_slice(&text).with_context(|| path.display().to_string()),
-        Err(_) => Ok(Results { schema: "hakobu.bench/1".into(), bench: "verdicts".into(), rows: Vec::new() }),
+        Err(_) => Ok(VerdictsResults {
+            schema: "hakobu.bench/1".into(),
+            bench: "verdicts".into(),
+            rows: Vec::new(),
+        }),
     }
 }
 
@@ -133,7 +143,7 @@ mod tests {
     use super::*;
     use crate::bench::machine::Machine;
 
-    fn said(said: &str) -> Run {
+    fn said(said: &str) -> VerdictsRun {
         let report = json!({"outcome": "done", "bottleneck": {"stage": said, "share": 0.5, "resources": {"network": 1}},
             "seconds": {"transfer": 4.25}, "throughput_bytes_per_second": 7});
         read(&report).unwrap()
@@ -151,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_otherwise_is_counted() {
+    fn other_verdicts_are_counted() {
         let runs = ["scan", "network", "scan", "idle"].map(said).into();
-        let row = Row {
+        let row = VerdictsRow {
             key: "network".into(),
             content: "tree".into(),
             verdict: "network".into(),
@@ -163,7 +173,7 @@ mod tests {
         };
         assert_eq!((row.right(), row.seconds()), (1, 4.25));
         assert_eq!(row.otherwise(), [("idle", 1), ("scan", 2)].into());
-        let page = page::page(&Results { rows: vec![row], ..Results::default() });
+        let page = page::page(&VerdictsResults { rows: vec![row], ..VerdictsResults::default() });
         assert!(page.contains("1 of 4") && page.contains("idle (1), scan (2)"), "{page}");
     }
 }

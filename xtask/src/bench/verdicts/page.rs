@@ -1,6 +1,6 @@
 //! Renders the verdicts as a page.
 
-use super::results::{Results, Row, right_of_all};
+use super::results::{VerdictsResults, VerdictsRow, right_of_all};
 use super::stages::{STAGES, words};
 use crate::bench::markdown::machine_line;
 use crate::table::MarkdownTable;
@@ -12,7 +12,7 @@ unmounted before each run, so that nothing of it is in the page cache.
 ";
 
 /// Returns the whole page.
-pub fn page(results: &Results) -> String {
+pub fn page(results: &VerdictsResults) -> String {
     let mut page = "# What limits a run: is hakobu right?\n\n".to_owned();
     page.push_str("Made by `cargo xtask bench verdicts`; it writes all runs to `verdicts.json`.\n\n");
     if let Some(row) = results.rows.iter().max_by_key(|row| &row.machine.measured_at) {
@@ -29,7 +29,7 @@ pub fn page(results: &Results) -> String {
 }
 
 /// Returns a table for each kind of content.
-pub fn tables(results: &Results) -> String {
+pub fn tables(results: &VerdictsResults) -> String {
     let mut text = String::new();
     for (content, heading) in [("file", "One large file"), ("tree", "A tree of small files")] {
         let rows: Vec<_> = results.rows.iter().filter(|row| row.content == content).collect();
@@ -52,7 +52,7 @@ pub fn tables(results: &Results) -> String {
     text
 }
 
-fn cells(row: &Row) -> [String; 7] {
+fn cells(row: &VerdictsRow) -> [String; 7] {
     let stage = STAGES.iter().find(|stage| stage.key == row.key);
     let content = stage.map(|stage| if row.content == "file" { stage.file } else { stage.tree });
     let otherwise: Vec<_> =

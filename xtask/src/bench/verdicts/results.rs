@@ -10,29 +10,29 @@ use crate::bench::machine::Machine;
 
 /// All results.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Results {
+pub(super) struct VerdictsResults {
     /// Always `hakobu.bench/1`.
     pub(super) schema: String,
     /// Always `verdicts`.
     pub(super) bench: String,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<VerdictsRow>,
 }
 
 /// One stage with one kind of content.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(super) struct VerdictsRow {
     pub(super) key: String,
     /// `file` or `tree`.
     pub(super) content: String,
     pub(super) verdict: String,
     pub(super) machine: Machine,
     pub(super) hakobu: String,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<VerdictsRun>,
 }
 
 /// The verdict of one run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Run {
+pub(super) struct VerdictsRun {
     pub(super) said: String,
     pub(super) share: f64,
     pub(super) seconds: f64,
@@ -44,11 +44,11 @@ pub(super) struct Run {
 }
 
 /// Returns the number of right verdicts, and of all.
-pub(super) fn right_of_all<'a>(rows: impl IntoIterator<Item = &'a Row>) -> (usize, usize) {
+pub(super) fn right_of_all<'a>(rows: impl IntoIterator<Item = &'a VerdictsRow>) -> (usize, usize) {
     rows.into_iter().fold((0, 0), |(right, all), row| (right + row.right(), all + row.runs.len()))
 }
 
-impl Row {
+impl VerdictsRow {
     pub(super) fn right(&self) -> usize {
         self.runs.iter().filter(|run| run.said == self.verdict).count()
     }

@@ -2,11 +2,11 @@ use super::*;
 use crate::torture::model::Time;
 
 /// Returns an entry whose inode number and change time are the same number.
-fn entry(kind: Kind, number: u64) -> Entry {
+fn entry(kind: SeenKind, number: u64) -> SeenEntry {
     let time = Time { s: number as i64, ns: 0 };
     let (owner, inode) = ((0, 0), (1, number));
     let xattrs = BTreeMap::new();
-    Entry {
+    SeenEntry {
         kind,
         mode: 0o644,
         owner,
@@ -20,11 +20,11 @@ fn entry(kind: Kind, number: u64) -> Entry {
     }
 }
 
-fn file(content: u8, number: u64) -> Entry {
-    entry(Kind::File { size: 5, digest: [content; 32] }, number)
+fn file(content: u8, number: u64) -> SeenEntry {
+    entry(SeenKind::File { size: 5, digest: [content; 32] }, number)
 }
 
-fn tree(entries: &[(&str, Entry)]) -> Snapshot {
+fn tree(entries: &[(&str, SeenEntry)]) -> Snapshot {
     entries.iter().map(|(path, entry)| (Name(path.as_bytes().to_vec()), entry.clone())).collect()
 }
 
@@ -39,7 +39,7 @@ fn judged(before: &Snapshot, after: &Snapshot, lines: &str) -> Vec<String> {
 
 #[test]
 fn a_list_has_all_changes_and_nothing_else() {
-    let folder = |number| entry(Kind::Directory, number);
+    let folder = |number| entry(SeenKind::Directory, number);
     let before = tree(&[
         ("", folder(1)),
         ("gone", file(1, 2)),
@@ -48,11 +48,11 @@ fn a_list_has_all_changes_and_nothing_else() {
         ("updated", file(1, 5)),
         ("way", file(1, 6)),
     ]);
-    let mode = Entry { mode: 0o600, ctime: Time { s: 20, ns: 0 }, ..file(1, 3) };
-    let (first, second) = (Entry { links: 2, ..file(2, 12) }, Entry { links: 2, ..file(2, 12) });
+    let mode = SeenEntry { mode: 0o600, ctime: Time { s: 20, ns: 0 }, ..file(1, 3) };
+    let (first, second) = (SeenEntry { links: 2, ..file(2, 12) }, SeenEntry { links: 2, ..file(2, 12) });
     let after = tree(&[
         // Changes in a directory change its time.
-        ("", Entry { mtime: Time { s: 20, ns: 0 }, ..folder(1) }),
+        ("", SeenEntry { mtime: Time { s: 20, ns: 0 }, ..folder(1) }),
         ("mode", mode),
         ("name", first),
         ("new", second),

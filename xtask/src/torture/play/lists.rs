@@ -1,12 +1,12 @@
 //! Checks the lists of changes of a run: `--itemize`, `--json`, `--log-file`, and the report's deletions.
 
 use super::super::check::{Proof, Violation};
-use super::super::command::{Ran, path_in};
+use super::super::command::{CommandResult, path_in};
 use super::super::itemization::{self, ListedChange, ListedTarget};
 use super::super::model::Name;
 use super::super::step::{Shape, Step};
 use super::super::walk::Snapshot;
-use super::Scene;
+use super::PlayState;
 
 /// The promise of the lists of a run.
 #[derive(Clone, Copy, Debug)]
@@ -19,13 +19,13 @@ pub enum ListPromise<'a> {
     Disturbed(&'a [Name]),
 }
 
-impl Scene<'_> {
+impl PlayState<'_> {
     /// Returns the violations of the lists of a run.
     pub(super) fn lists(
         &self,
         step: &Step,
         (before, after): (&Snapshot, &Snapshot),
-        ran: &Ran,
+        ran: &CommandResult,
         promise: ListPromise<'_>,
     ) -> anyhow::Result<Vec<Violation>> {
         // Some file systems show entries that were not touched as changed.
@@ -105,7 +105,7 @@ impl Scene<'_> {
     }
 
     /// Returns the list in the log of the last run, and what is wrong with the log itself.
-    fn log(&self, ran: &Ran) -> anyhow::Result<(Vec<ListedChange>, Vec<Violation>)> {
+    fn log(&self, ran: &CommandResult) -> anyhow::Result<(Vec<ListedChange>, Vec<Violation>)> {
         let bytes = match std::fs::read(self.log_file()) {
             // A run that ends before it opens the log leaves none.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && ran.code != Some(0) => Vec::new(),
@@ -129,7 +129,7 @@ impl Scene<'_> {
     }
 }
 
-/// Returns a listed change with its path below the place of the step, or `None` if it is beside.
+/// Returns a listed change with its path below the target of the step, or `None` if it is beside.
 fn within(step: &Step, change: &ListedChange) -> Option<ListedChange> {
     match &step.shape {
         Shape::Contents => Some(change.clone()),
@@ -140,7 +140,7 @@ fn within(step: &Step, change: &ListedChange) -> Option<ListedChange> {
 }
 
 /// Returns the paths of entries that have failed.
-fn failures(step: &Step, ran: &Ran) -> Vec<Name> {
+fn failures(step: &Step, ran: &CommandResult) -> Vec<Name> {
     let failures = ran.report["failures"].as_array().into_iter().flatten().map(path_in);
     let below = |path: Name| match &step.shape {
         Shape::Directory => {
@@ -165,7 +165,7 @@ fn is_touched(change: &ListedChange, promise: ListPromise<'_>) -> bool {
 }
 
 /// Returns true if the target could not keep an attribute. Each run then tries to set it again, and lists the entry.
-fn loses_attributes(ran: &Ran) -> bool {
+fn loses_attributes(ran: &CommandResult) -> bool {
     let mut losses = ran.report["losses"].as_array().into_iter().flatten();
     losses.any(|loss| {
         ["xattr", "acl", "owner", "setid", "flags"].contains(&loss["what"].as_str().unwrap_or(""))
@@ -185,7 +185,7 @@ fn differences(printed: &[ListedChange], logged: &[ListedChange]) -> Option<Viol
 }
 
 /// Returns a violation if the report counts other numbers than are listed.
-fn miscounted(ran: &Ran, list: &[ListedChange]) -> Option<Violation> {
+fn miscounted(ran: &CommandResult, list: &[ListedChange]) -> Option<Violation> {
     let entries = &ran.report["entries"];
     let counted = |names: &[&str]| names.iter().filter_map(|name| entries[*name].as_u64()).sum::<u64>();
     let listed = |deleted: bool, attributes: bool| {

@@ -1,40 +1,40 @@
 //! Checks runs on targets with little space: what fits is not refused, and what does not fit ends as documented.
 
 use super::super::check::{Proof, Violation};
-use super::super::command::Ran;
+use super::super::command::CommandResult;
 use super::super::generate::is_draft;
 use super::super::model::Name;
 use super::super::promise;
 use super::super::space::{self, SpaceAmount, SpaceOutlook, SpaceQuestion};
-use super::super::step::{Shape, Verb};
-use super::super::walk::{Entry, Snapshot, walk};
-use super::{Matter, Scene};
+use super::super::step::{Shape, StepVerb};
+use super::super::walk::{SeenEntry, Snapshot, walk};
+use super::{PlayState, StepScope};
 
-impl Scene<'_> {
+impl PlayState<'_> {
     /// Returns the prospect of a step as far as space decides it, or `None` if other things do.
-    pub(super) fn outlook(&self, matter: &Matter<'_>) -> anyhow::Result<Option<SpaceOutlook>> {
-        let (setting, step) = (&self.history.setting, matter.step);
-        if !setting.is_judged_by_space() || !matches!(step.verb, Verb::Copy | Verb::Sync) {
+    pub(super) fn outlook(&self, scope: &StepScope<'_>) -> anyhow::Result<Option<SpaceOutlook>> {
+        let (setting, step) = (&self.history.setting, scope.step);
+        if !setting.is_judged_by_space() || !matches!(step.verb, StepVerb::Copy | StepVerb::Sync) {
             return Ok(None);
         }
-        let mut root = self.ground.seen_source();
+        let mut root = self.directories.seen_source();
         if let Shape::OneFile(path) = &step.shape {
             root = path.below(&root);
         }
         let question = SpaceQuestion {
             step,
-            promise: &promise::of(step, &matter.source, &matter.before, &self.able, Some(0)),
-            source: &matter.source,
-            target: &matter.before,
-            data: &space::data(&root, &matter.source)?,
+            promise: &promise::of(step, &scope.source, &scope.before, &self.able, Some(0)),
+            source: &scope.source,
+            target: &scope.before,
+            data: &space::data(&root, &scope.source)?,
             names_are_inodes: ["smalltmpfs", "fullinodes"].contains(&setting.target.as_str()),
         };
         let demand = question.demand();
-        let free = space::free(&self.ground.true_target)?;
+        let free = space::free(&self.directories.true_target)?;
         let slack = setting.slack_bytes();
         let outlook = demand.outlook(free, slack);
         // Leftovers of interrupted runs may be deleted or used.
-        let left = leftovers(&walk(&self.ground.true_target)?);
+        let left = leftovers(&walk(&self.directories.true_target)?);
         let most =
             SpaceAmount { bytes: free.bytes + left.bytes, inodes: free.inodes.saturating_add(left.inodes) };
         let is_unsure = outlook == SpaceOutlook::TooLittle && demand.outlook(most, slack) != outlook;
@@ -46,8 +46,8 @@ impl Scene<'_> {
     /// Returns the violations of a run on a target with little space, beside those of [`Self::survived`].
     pub(super) fn spaced(
         &self,
-        matter: &Matter<'_>,
-        ran: &Ran,
+        scope: &StepScope<'_>,
+        ran: &CommandResult,
         after: &Snapshot,
         outlook: SpaceOutlook,
     ) -> Vec<Violation> {
@@ -60,19 +60,19 @@ impl Scene<'_> {
         }
         // A dry run foresees what it can.
         let is_failure = matches!(ran.code, Some(1 | 3 | 6));
-        if outlook == SpaceOutlook::TooLittle && !matter.step.dry_run && !is_failure {
+        if outlook == SpaceOutlook::TooLittle && !scope.step.dry_run && !is_failure {
             let words = format!("it ended with {:?}, and cannot fit", ran.code);
             wrong.push(Violation::of_run("space", words, Proof::Code(vec![1, 3, 6])));
         }
         if is_refused || ran.code == Some(1) {
-            wrong.extend(deleted_too_early(matter, after));
+            wrong.extend(deleted_too_early(scope, after));
         }
         wrong
     }
 }
 
 /// Returns true if a run was refused because of space or inodes, by the words of the documents.
-fn is_refused_for_space(ran: &Ran) -> bool {
+fn is_refused_for_space(ran: &CommandResult) -> bool {
     let error = &ran.report["error"];
     ran.code == Some(6) && error["kind"] == "refused" && error["step"] == "write"
 }
@@ -87,17 +87,17 @@ fn leftovers(side: &Snapshot) -> SpaceAmount {
 }
 
 /// Returns a violation for each extra entry that is gone, although deletion comes last.
-fn deleted_too_early(matter: &Matter<'_>, after: &Snapshot) -> Vec<Violation> {
-    let is_folder = |tree: &Snapshot, path: &Name| tree.get(path).is_some_and(Entry::is_directory);
+fn deleted_too_early(scope: &StepScope<'_>, after: &Snapshot) -> Vec<Violation> {
+    let is_folder = |tree: &Snapshot, path: &Name| tree.get(path).is_some_and(SeenEntry::is_directory);
     // An entry that replaces a directory comes after the deletion, and may not fit.
     let makes_way = |path: &Name| {
-        is_folder(&matter.before, path) && matter.source.get(path).is_some_and(|entry| !entry.is_directory())
+        is_folder(&scope.before, path) && scope.source.get(path).is_some_and(|entry| !entry.is_directory())
     };
-    if matter.step.during || matter.before.keys().any(makes_way) {
+    if scope.step.during || scope.before.keys().any(makes_way) {
         return Vec::new();
     }
-    let is_gone = |path: &&Name| !matter.source.contains_key(*path) && !after.contains_key(*path);
+    let is_gone = |path: &&Name| !scope.source.contains_key(*path) && !after.contains_key(*path);
     let words = "the run failed, and has deleted this before";
-    let gone = matter.before.keys().filter(is_gone);
+    let gone = scope.before.keys().filter(is_gone);
     gone.map(|path| Violation::at("space", path, words, Proof::LikeBefore)).collect()
 }

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::check::{self, Proof, Violation};
-use super::super::command::{self, Ran};
+use super::super::command::{self, CommandResult};
 use super::super::model::Name;
 use super::super::promise;
 use super::super::step::{Shape, Step};
-use super::super::walk::{self, Entry, Snapshot};
-use super::{Scene, code_as_promised};
+use super::super::walk::{self, SeenEntry, Snapshot};
+use super::{PlayState, code_as_promised};
 
-impl Scene<'_> {
+impl PlayState<'_> {
     pub(super) fn verified(
         &self,
         step: &Step,
         source: &Snapshot,
         target: &Snapshot,
-        ran: &Ran,
+        ran: &CommandResult,
     ) -> Vec<Violation> {
         let mut differs = check::differences(step, source, target, &self.able);
         let one = matches!(step.shape, Shape::OneFile(_));
@@ -25,11 +25,11 @@ impl Scene<'_> {
             return code_as_promised(ran, &[1, 4].into());
         }
         // An entry that does not fit is counted as not compared or as different. Which of the two is not promised.
-        let is_vague = |(path, entry): &(&Name, &Entry)| !self.able.takes(path, entry);
+        let is_vague = |(path, entry): &(&Name, &SeenEntry)| !self.able.takes(path, entry);
         let vague: BTreeSet<&Name> = source.iter().filter(is_vague).map(|(path, _)| path).collect();
         let large: BTreeSet<&Name> =
             source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
-        let is_unheld = |entry: &Entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
+        let is_unheld = |entry: &SeenEntry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
         // The source's report of which names are one file differs from what the oracle sees.
         let lies = self.able.inode_numbers < u64::MAX;
         let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
@@ -52,7 +52,7 @@ impl Scene<'_> {
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
             // The resolution of times behind FUSE is found by trying, which a verification does not do. A few entries
             // do not show it.
-            let is_fine = |entry: &&Entry| !entry.mtime.ns.is_multiple_of(1_000_000);
+            let is_fine = |entry: &&SeenEntry| !entry.mtime.ns.is_multiple_of(1_000_000);
             let untold = self.able.mtime_step_ns > 1 && target.values().filter(is_fine).count() < 2;
             let close = word == "time" && (self.able.seen_step_ns > 1 || untold || is_early(path));
             narrower
@@ -118,7 +118,7 @@ impl Scene<'_> {
         &self,
         step: &Step,
         source: &Snapshot,
-        ran: &Ran,
+        ran: &CommandResult,
     ) -> anyhow::Result<Vec<Violation>> {
         if self.history.setting.spoils_reading() {
             return Ok(Vec::new());
@@ -137,7 +137,7 @@ impl Scene<'_> {
         if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
             return Ok(Vec::new());
         }
-        let digest = walk::plain_digest(&path.below(&self.ground.seen_source()))?;
+        let digest = walk::plain_digest(&path.below(&self.directories.seen_source()))?;
         let found: String =
             lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
         let words = format!("it printed {found}, and the digest is {digest}");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::torture::model::{Content, Extent, Fill, Node, Tree, What};
+use crate::torture::model::{Content, FileExtent, Fill, ModelTree, NodeKind, TreeNode};
 use crate::torture::promise::{self, Abilities};
 use crate::torture::realize::realize;
 use crate::torture::step::Shape;
@@ -8,27 +8,27 @@ use crate::torture::walk::walk;
 const KIB: u64 = 1024;
 const SLACK: u64 = 128 * KIB;
 
-fn file(name: &str, size: u64, data: Option<(u64, u64)>) -> Node {
-    let extents = data.map(|(at, length)| Extent { at, length, fill: Fill::Count(1) });
+fn file(name: &str, size: u64, data: Option<(u64, u64)>) -> TreeNode {
+    let extents = data.map(|(at, length)| FileExtent { at, length, fill: Fill::Count(1) });
     let content = Content { size, extents: extents.into_iter().collect() };
-    node(name, What::File(content))
+    node(name, NodeKind::File(content))
 }
 
-fn node(name: &str, what: What) -> Node {
+fn node(name: &str, kind: NodeKind) -> TreeNode {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let mtime = Time { s: 1_000_000_000, ns: 0 };
     let path = Name(name.as_bytes().to_vec());
-    Node { path, what, mode: 0o755, uid, gid, mtime, attributes: Vec::new() }
+    TreeNode { path, kind, mode: 0o755, uid, gid, mtime, attributes: Vec::new() }
 }
 
 /// Returns the demand of a step that copies one tree to another.
-fn demand(name: &str, step: &Step, source: Vec<Node>, target: Vec<Node>) -> SpaceDemand {
+fn demand(name: &str, step: &Step, source: Vec<TreeNode>, target: Vec<TreeNode>) -> SpaceDemand {
     let folder = std::env::temp_dir().join(format!("torture-space-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let make = |side: &str, nodes: Vec<Node>| {
-        let mut all = vec![node("", What::Directory)];
+    let make = |side: &str, nodes: Vec<TreeNode>| {
+        let mut all = vec![node("", NodeKind::Directory)];
         all.extend(nodes);
-        realize(&Tree { nodes: all }, &folder.join(side)).unwrap();
+        realize(&ModelTree { nodes: all }, &folder.join(side)).unwrap();
         walk(&folder.join(side)).unwrap()
     };
     let (source, target) = (make("source", source), make("target", target));
@@ -47,7 +47,7 @@ fn demand(name: &str, step: &Step, source: Vec<Node>, target: Vec<Node>) -> Spac
 }
 
 fn copy() -> Step {
-    Step::plain(Verb::Copy, Shape::Contents)
+    Step::plain(StepVerb::Copy, Shape::Contents)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn an_update_needs_more_at_once_than_afterwards() {
     let equal = demand("equal", &copy(), source(), source());
     assert_eq!(equal.outlook(free, SLACK), SpaceOutlook::Enough, "{equal:?}");
     // Deletion may make room, but only after everything has arrived.
-    let mut sync = Step::plain(Verb::Sync, Shape::Contents);
+    let mut sync = Step::plain(StepVerb::Sync, Shape::Contents);
     (sync.delete, sync.all_may_go) = (true, true);
     old.path = Name(b"extra".to_vec());
     let deleting = demand("delete", &sync, source(), vec![old.clone()]);
@@ -102,7 +102,7 @@ fn an_update_needs_more_at_once_than_afterwards() {
 #[test]
 fn names_of_one_file_share_its_data() {
     let size = 300 * KIB;
-    let names = || vec![file("a", size, Some((0, size))), node("b", What::SameAs(Name(b"a".to_vec())))];
+    let names = || vec![file("a", size, Some((0, size))), node("b", NodeKind::SameAs(Name(b"a".to_vec())))];
     let linked = demand("linked", &copy(), names(), Vec::new());
     let mut step = copy();
     step.without.push("hardlinks".to_owned());

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Stat, XattrFlags};
 use rustix::io::Errno as E;
 
 use super::nodes;
-use super::tree::{Change, Server, list};
+use super::tree::{AttributeChanges, LyingServer, list};
 
 /// The kernel must not cache anything, so that it always sees the present state.
 const TTL: Duration = Duration::ZERO;
@@ -38,7 +38,7 @@ macro_rules! answer {
     };
 }
 
-impl Server {
+impl LyingServer {
     fn entry(&self, reply: ReplyEntry, looked: rustix::io::Result<(u64, Stat)>) {
         answer!(reply, looked, (number, stat) => {
             reply.entry(&TTL, &nodes::attributes(stat, Some(number), &self.lies), Generation(0));
@@ -55,7 +55,7 @@ fn send_value(reply: ReplyXattr, value: rustix::io::Result<Vec<u8>>, size: u32) 
     });
 }
 
-impl Filesystem for Server {
+impl Filesystem for LyingServer {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // The kernel enforces ACLs; this file system applies them and the umask to a new file's mode. Capabilities that
         // the kernel lacks are left out.
@@ -101,7 +101,7 @@ impl Filesystem for Server {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let change = Change { mode, uid, gid, size, atime, mtime };
+        let change = AttributeChanges { mode, uid, gid, size, atime, mtime };
         answer!(reply, self.changed(node, &change, fh), stat => {
             reply.attr(&TTL, &nodes::attributes(stat, None, &self.lies));
         });

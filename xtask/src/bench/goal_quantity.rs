@@ -5,7 +5,7 @@ use serde::Serialize;
 /// The quantity that a judged value stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judged {
+pub enum GoalQuantity {
     /// Speed as a multiple of the peer's.
     TimesFaster,
     /// Time as a multiple of the peer's.
@@ -20,7 +20,7 @@ pub enum Judged {
     SecondsRepeated,
 }
 
-impl Judged {
+impl GoalQuantity {
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::TimesFaster | Self::TimesFewerBytes)
     }
@@ -70,15 +70,15 @@ mod tests {
 
     #[test]
     fn figures_are_written_with_what_they_stand_for() {
-        assert_eq!(Judged::Bytes.mark(f64::from(256 << 20)), "≤ 256 MiB");
-        assert_eq!(Judged::Seconds.mark(60.0), "≤ 60 s");
+        assert_eq!(GoalQuantity::Bytes.mark(f64::from(256 << 20)), "≤ 256 MiB");
+        assert_eq!(GoalQuantity::Seconds.mark(60.0), "≤ 60 s");
         assert_eq!(
-            (Judged::TimesFaster.mark(2.2), Judged::TimesFaster.mark(20.0)),
+            (GoalQuantity::TimesFaster.mark(2.2), GoalQuantity::TimesFaster.mark(20.0)),
             ("2.2".into(), "20".into())
         );
-        assert_eq!(Judged::BytesRead.mark(1.01), "≤ 1.01");
-        assert_eq!(Judged::TimesFaster.shortfall(2.0, 2.2), "2.00×, at least 2.2");
-        assert_eq!(Judged::TimesLonger.shortfall(1.7, 1.5), "1.70×, at most 1.5");
-        assert_eq!(Judged::BytesRead.shortfall(1.0104, 1.01), "1.010, at most 1.01");
+        assert_eq!(GoalQuantity::BytesRead.mark(1.01), "≤ 1.01");
+        assert_eq!(GoalQuantity::TimesFaster.shortfall(2.0, 2.2), "2.00×, at least 2.2");
+        assert_eq!(GoalQuantity::TimesLonger.shortfall(1.7, 1.5), "1.70×, at most 1.5");
+        assert_eq!(GoalQuantity::BytesRead.shortfall(1.0104, 1.01), "1.010, at most 1.01");
     }
 }

@@ -1,4 +1,4 @@
-//! The directories, sources and warmed memory of one bench, and their removal.
+//! The scratch space of one bench: its directories, sources and warmed memory, and their removal.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::content;
 use super::loops::detach_below;
-use super::sources::{GIB, Medium, Source};
+use super::sources::{BenchSource, GIB, Medium};
 
 /// The tmpfs that every Linux has.
 const MEMORY: &str = "/dev/shm";
@@ -21,9 +21,9 @@ const TARGETS: &str = "targets";
 /// Memory in bytes that is left for the measured programs and other processes.
 const SPARE_BYTES: u64 = 3 * GIB;
 
-/// The directories of a bench: data in memory, programs on disk. Dropping it removes both.
+/// The scratch directories of a bench: data in memory, programs on disk. Dropping it removes both.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct ScratchSpace {
     data: PathBuf,
     tools: PathBuf,
     /// Installed tools. They stay for the next bench.
@@ -31,7 +31,7 @@ pub struct Workshop {
     interrupted: Arc<AtomicBool>,
 }
 
-impl Workshop {
+impl ScratchSpace {
     /// Creates the directories, removes those of benches that were killed, and watches for signals to end.
     ///
     /// # Errors
@@ -44,16 +44,16 @@ impl Workshop {
         sweep(Path::new(MEMORY));
         sweep(target_dir);
         let name = format!("{PREFIX}{}", std::process::id());
-        let shop = Self {
+        let scratch = Self {
             data: Path::new(MEMORY).join(&name),
             tools: target_dir.join(&name),
             installed: target_dir.join("bench-tools"),
             interrupted,
         };
-        for path in [&shop.data, &shop.tools, &shop.installed] {
+        for path in [&scratch.data, &scratch.tools, &scratch.installed] {
             fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         }
-        Ok(shop)
+        Ok(scratch)
     }
 
     /// Returns the directory for programs and logs.
@@ -87,7 +87,7 @@ impl Workshop {
     ///
     /// # Errors
     /// Returns an error if they do not fit.
-    pub fn check_room(&self, sources: &[Source], target_bytes: u64) -> Result<()> {
+    pub fn check_room(&self, sources: &[BenchSource], target_bytes: u64) -> Result<()> {
         let missing = sources.iter().filter(|source| !self.source_path(**source).exists());
         let needed = missing.map(|source| source.memory_bytes()).sum::<u64>() + target_bytes + SPARE_BYTES;
         let available = available_bytes().unwrap_or(0);
@@ -105,7 +105,7 @@ impl Workshop {
     ///
     /// # Errors
     /// Returns the generator's error, most likely that memory is full.
-    pub fn source(&self, source: Source) -> Result<PathBuf> {
+    pub fn source(&self, source: BenchSource) -> Result<PathBuf> {
         let path = self.source_path(source);
         if !path.exists() {
             let directory = path.parent().unwrap_or(&self.data);
@@ -116,23 +116,25 @@ impl Workshop {
     }
 
     /// Removes a source.
-    pub fn forget(&self, source: Source) {
+    pub fn forget(&self, source: BenchSource) {
         remove(&self.source_path(source));
     }
 
-    fn source_path(&self, source: Source) -> PathBuf {
+    fn source_path(&self, source: BenchSource) -> PathBuf {
         match source {
-            Source::File { bytes } => self.data.join(format!("file-{bytes}")),
-            Source::Tree { files, file_bytes, .. } => self.data.join(format!("tree-{files}-{file_bytes}")),
-            Source::Dressed { files, .. } => self.data.join(format!("dressed-{files}")),
-            Source::Mixed { small_files, .. } => {
+            BenchSource::File { bytes } => self.data.join(format!("file-{bytes}")),
+            BenchSource::Tree { files, file_bytes, .. } => {
+                self.data.join(format!("tree-{files}-{file_bytes}"))
+            }
+            BenchSource::Dressed { files, .. } => self.data.join(format!("dressed-{files}")),
+            BenchSource::Mixed { small_files, .. } => {
                 self.data.join(format!("mixed-{small_files}-{}", source.bytes()))
             }
-            Source::Disk { bytes, data_bytes, medium } => {
+            BenchSource::Disk { bytes, data_bytes, medium } => {
                 self.root(medium).join(format!("disk-{bytes}-{data_bytes}"))
             }
-            Source::Image { bytes, data_bytes } => self.data.join(format!("image-{bytes}-{data_bytes}")),
-            Source::Made { bytes } => self.data.join(format!("made-{bytes}")),
+            BenchSource::Image { bytes, data_bytes } => self.data.join(format!("image-{bytes}-{data_bytes}")),
+            BenchSource::Made { bytes } => self.data.join(format!("made-{bytes}")),
         }
     }
 
@@ -226,7 +228,7 @@ impl Workshop {
     }
 }
 
-impl Drop for Workshop {
+impl Drop for ScratchSpace {
     fn drop(&mut self) {
         for path in [&self.data, &self.tools] {
             detach_below(path);
@@ -263,27 +265,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workshop_leaves_nothing_and_sweeps_what_the_dead_left() {
-        let around = std::env::temp_dir().join(format!("hakobu-workshop-test-{}", std::process::id()));
+    fn a_scratch_space_is_removed_with_those_of_killed_benches() {
+        let around = std::env::temp_dir().join(format!("hakobu-scratch-test-{}", std::process::id()));
         // Process IDs end below this.
         let dead = around.join(format!("{PREFIX}4194999"));
         let stranger = around.join("hakobu-bench-notes");
         for path in [&dead, &stranger] {
             fs::create_dir_all(path).unwrap();
         }
-        let shop = Workshop::open(&around).unwrap();
-        let (data, tools) = (shop.data.clone(), shop.tools.clone());
+        let scratch = ScratchSpace::open(&around).unwrap();
+        let (data, tools) = (scratch.data.clone(), scratch.tools.clone());
         assert!(!dead.exists() && stranger.exists());
-        let tree = Source::Tree { files: 20, directories: 4, file_bytes: 100 };
-        assert_eq!(fs::read_dir(shop.source(tree).unwrap()).unwrap().count(), 4);
-        shop.forget(tree);
-        assert!(!shop.source_path(tree).exists());
-        assert_eq!(fs::metadata(shop.source(Source::ONE_BYTE_FILE).unwrap()).unwrap().len(), 1);
-        shop.warm(3_000_000).unwrap();
-        let script = shop.script("bin", "five", "exit 5").unwrap();
+        let tree = BenchSource::Tree { files: 20, directories: 4, file_bytes: 100 };
+        assert_eq!(fs::read_dir(scratch.source(tree).unwrap()).unwrap().count(), 4);
+        scratch.forget(tree);
+        assert!(!scratch.source_path(tree).exists());
+        assert_eq!(fs::metadata(scratch.source(BenchSource::ONE_BYTE_FILE).unwrap()).unwrap().len(), 1);
+        scratch.warm(3_000_000).unwrap();
+        let script = scratch.script("bin", "five", "exit 5").unwrap();
         assert_eq!(std::process::Command::new(script).status().unwrap().code(), Some(5));
-        assert_eq!(shop.scrub(&format!("no {}/x", data.display())), "no $WORK/x");
-        drop(shop);
+        assert_eq!(scratch.scrub(&format!("no {}/x", data.display())), "no $WORK/x");
+        drop(scratch);
         assert!(!data.exists() && !tools.exists());
         fs::remove_dir_all(&around).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The two ends of runs: the near one, where commands start, and the far one behind an ssh server.
+//! The hosts of a bench: the local one, where commands start, and the remote one behind an ssh server.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -10,46 +10,46 @@ use anyhow::{Context, Result, ensure};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
+use super::group_hosts::{INSTALLED_BIN, REMOTE_BIN};
+use super::scratch_space::ScratchSpace;
 use super::veth::Veth;
-use super::workshop::Workshop;
-use super::world::{FAR_BIN, INSTALLED_BIN};
 
-/// The time that processes at the far end have to exit after the near end.
+/// The time that processes on the remote host have to exit after those on the local host.
 const SESSIONS_END_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The network between the ends.
+/// The network between the hosts.
 #[derive(Debug, Clone, Copy)]
-pub enum EndsNetwork {
+pub enum HostNetwork {
     Loopback,
     Link(LinkSettings),
     /// A pair of veth devices, with a congestion control other than the machine's if one is named.
     Veth(Option<&'static str>),
 }
 
-/// Both ends. Dropping it stops the server and then removes the network.
+/// Both hosts. Dropping it stops the server and then removes the network.
 #[derive(Debug)]
-pub struct Ends {
+pub struct BenchHosts {
     // Fields are dropped in this order.
     sshd: Sshd,
     link: Option<Link>,
     veth: Option<Veth>,
 }
 
-impl Ends {
-    /// Sets up the network, and a server at the far end that has the tools of the bench.
+impl BenchHosts {
+    /// Sets up the network, and a server on the remote host that has the tools of the bench.
     ///
     /// # Errors
     /// Returns an error if the server cannot be started, or a namespace or device cannot be created (root is needed).
-    pub fn up(shop: &Workshop, network: EndsNetwork) -> Result<Self> {
+    pub fn up(scratch: &ScratchSpace, network: HostNetwork) -> Result<Self> {
         let (mut link, mut veth) = (None, None);
         let far: Option<(String, Ipv4Addr)> = match network {
-            EndsNetwork::Loopback => None,
-            EndsNetwork::Link(settings) => {
+            HostNetwork::Loopback => None,
+            HostNetwork::Link(settings) => {
                 let far = link.insert(Link::up(settings).context("bringing up a link")?).far();
                 Some((far.name().to_owned(), far.address()))
             }
-            EndsNetwork::Veth(congestion_control) => {
+            HostNetwork::Veth(congestion_control) => {
                 let veth = veth.insert(Veth::up(congestion_control)?);
                 Some((veth.far().to_owned(), veth.far_address()))
             }
@@ -57,7 +57,7 @@ impl Ends {
         let sshd = Sshd::start(&SshdOptions {
             address: far.as_ref().map_or(Ipv4Addr::LOCALHOST, |far| far.1).into(),
             netns: far.map(|far| far.0),
-            path_dirs: vec![shop.tools().join(FAR_BIN), shop.installed().join(INSTALLED_BIN)],
+            path_dirs: vec![scratch.tools().join(REMOTE_BIN), scratch.installed().join(INSTALLED_BIN)],
             ..SshdOptions::default()
         });
         Ok(Self { sshd: sshd.context("starting sshd")?, link, veth })
@@ -75,13 +75,13 @@ impl Ends {
         self.link.as_ref().context("there is no link")
     }
 
-    /// Returns the network namespaces of the near and of the far end.
+    /// Returns the network namespaces of the local and of the remote host.
     pub fn netns(&self) -> Option<(&str, &str)> {
         let of_veth = || self.veth.as_ref().map(|veth| (veth.near(), veth.far()));
         self.link.as_ref().map(|link| (link.near().name(), link.far().name())).or_else(of_veth)
     }
 
-    /// Returns a command at the near end that reaches the far one by ssh.
+    /// Returns a command on the local host that reaches the remote one by ssh.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = match self.netns() {
             Some((near, _)) => {
@@ -101,8 +101,8 @@ impl Ends {
         command.env("HAKOBU_SSH", self.sshd.ssh_command()).env("HAKOBU_SETTINGS", "none");
     }
 
-    /// Waits until nobody is logged in at the far end. Processes there may run for a moment after the near end has
-    /// ended, and keep their disk open.
+    /// Waits until nobody is logged in on the remote host. Processes there may run for a moment after the local host
+    /// has ended, and keep their disk open.
     ///
     /// # Errors
     /// Returns an error if they keep running.
@@ -110,7 +110,10 @@ impl Ends {
         let deadline = Instant::now() + SESSIONS_END_LIMIT;
         while !self.sshd.processes().is_empty() {
             let limit = SESSIONS_END_LIMIT;
-            ensure!(Instant::now() < deadline, "the far side still runs {limit:?} after the near one");
+            ensure!(
+                Instant::now() < deadline,
+                "the remote host still runs processes {limit:?} after the local one"
+            );
             sleep(LOOK_EVERY);
         }
         Ok(())

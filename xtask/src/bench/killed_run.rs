@@ -9,10 +9,10 @@ use hakobu_measure::process::CommandGroup;
 use hakobu_testkit::sshd::descendants;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ground::Paths;
-use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Timing, complete, once};
-use super::workshop::Workshop;
-use super::world::World;
+use super::group_data::RunPaths;
+use super::group_hosts::GroupHosts;
+use super::runs::{KilledRun, LIMIT, Lines, MethodFailure, MethodTiming, RunCounters, complete, once};
+use super::scratch_space::ScratchSpace;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The time that the other processes have to end after the kill.
@@ -21,33 +21,36 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 /// Runs a command, kills its `program` process once half of the source has been read, and runs the command again to its
 /// end. The returned time is that of the second run; the counters cover both runs.
 pub fn killed(
-    shop: &Workshop,
-    world: &World,
+    scratch: &ScratchSpace,
+    hosts: &GroupHosts,
     program: &Path,
     lines: &Lines,
-    paths: Paths<'_>,
-) -> Result<Timing, Failure> {
-    let command = complete(world.near(&lines.near), paths, world.free_port()?);
-    let before = Counted::now(world, paths)?;
+    paths: RunPaths<'_>,
+) -> Result<MethodTiming, MethodFailure> {
+    let command = complete(hosts.local_command(&lines.local), paths, hosts.free_port()?);
+    let before = RunCounters::now(hosts, paths)?;
     let started = Instant::now();
-    let near = CommandGroup::start(command, &shop.tools().join("killed.log"))?;
-    let read_bytes = half(shop, &near, paths)?;
+    let near = CommandGroup::start(command, &scratch.tools().join("killed.log"))?;
+    let read_bytes = half(scratch, &near, paths)?;
     let victim = find(program, near.pid()).context("the process to be killed is not there")?;
     kill_process(victim, Signal::KILL)?;
-    let first = Killed { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
+    let first = KilledRun { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
     if !near.ended_within(END_LIMIT)? {
-        return Err(Failure::Failed(format!("still running {} s after it was killed", END_LIMIT.as_secs())));
+        return Err(MethodFailure::Failed(format!(
+            "still running {} s after it was killed",
+            END_LIMIT.as_secs()
+        )));
     }
     drop(near);
-    world.wait_for_sessions()?;
-    let again = once(shop, world, lines, paths)?;
-    let mut counted = Counted::now(world, paths)?.since(before);
+    hosts.wait_for_sessions()?;
+    let again = once(scratch, hosts, lines, paths)?;
+    let mut counted = RunCounters::now(hosts, paths)?.since(before);
     counted.killed = Some(first);
-    Ok(Timing { seconds: again.seconds, counted })
+    Ok(MethodTiming { seconds: again.seconds, counted })
 }
 
 /// Waits until half of the source has been read, and returns the number of bytes read by then.
-fn half(shop: &Workshop, near: &CommandGroup, paths: Paths<'_>) -> Result<u64, Failure> {
+fn half(scratch: &ScratchSpace, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64, MethodFailure> {
     let read = || paths.source.read_bytes()?.context("a source without counters");
     let (before, deadline) = (read()?, Instant::now() + LIMIT);
     loop {
@@ -55,12 +58,14 @@ fn half(shop: &Workshop, near: &CommandGroup, paths: Paths<'_>) -> Result<u64, F
         if now >= paths.kind.bytes() / 2 {
             return Ok(now);
         }
-        if shop.interrupted() {
-            return Err(Failure::Interrupted);
+        if scratch.interrupted() {
+            return Err(MethodFailure::Interrupted);
         }
         if near.ended_within(LOOK_EVERY)? || Instant::now() > deadline {
             let words = near.last_words();
-            return Err(Failure::Failed(format!("half of the source was not read before the end: {words}")));
+            return Err(MethodFailure::Failed(format!(
+                "half of the source was not read before the end: {words}"
+            )));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask ground`: starts the helper processes of the harness, and runs parts of the test environment by hand.
+//! `cargo xtask environment`: starts the helper processes of the harness, and runs parts of the test environment by
+//! hand.
 
 #![allow(clippy::print_stdout, reason = "a program for people: its results go to standard output")]
 
@@ -11,19 +12,19 @@ use clap::{Args, Subcommand};
 
 use super::faults::Fault;
 use super::file_system::{FileSystemKind, mount, mount_read_only_of};
-use super::hosts::{Host, Hosts};
+use super::hosts::{TestHost, TestHosts};
 use super::run::{Surroundings, run_with};
-use super::{fuse, holds, leftovers};
+use super::{capabilities, fuse, leftovers};
 
-/// The ground under the torture harness, by hand
+/// The test environment of the torture harness, by hand
 #[derive(Debug, Args)]
-pub struct GroundArgs {
+pub struct EnvironmentArgs {
     #[command(subcommand)]
-    what: What,
+    command: EnvironmentCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum EnvironmentCommand {
     /// Serve the file system that lies until standard input ends
     LyingFs {
         /// The tree that it shows
@@ -105,16 +106,16 @@ enum What {
 ///
 /// # Errors
 /// Returns an error if it fails.
-pub fn run(args: GroundArgs) -> anyhow::Result<()> {
-    match args.what {
-        What::LyingFs { root, mount_point, lies } => {
+pub fn run(args: EnvironmentArgs) -> anyhow::Result<()> {
+    match args.command {
+        EnvironmentCommand::LyingFs { root, mount_point, lies } => {
             fuse::serve(&root, &mount_point, serde_json::from_str(&lies)?)
         }
-        What::Holds { kinds, scratch } => {
+        EnvironmentCommand::Holds { kinds, scratch } => {
             let mut wrong = 0;
             for name in kinds {
                 let mut mounted = mount(&FileSystemKind::parse(&name)?, &scratch)?;
-                for line in holds::differences(&mut mounted)? {
+                for line in capabilities::differences(&mut mounted)? {
                     println!("{name}: {line}");
                     wrong += 1;
                 }
@@ -125,7 +126,7 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        What::Mount { kind, command, from, scratch, power_cut } => {
+        EnvironmentCommand::Mount { kind, command, from, scratch, power_cut } => {
             let kind = FileSystemKind::parse(&kind)?;
             let mut mounted = match &from {
                 Some(from) => mount_read_only_of(&kind, from, &scratch)?,
@@ -141,7 +142,7 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        What::Run { fault, words, hosts, source, target, on, deadline, scratch } => {
+        EnvironmentCommand::Run { fault, words, hosts, source, target, on, deadline, scratch } => {
             let fault: Option<Fault> = serde_json::from_str(&fault)?;
             let mut mounted = match on {
                 Some(kind) => Some(mount(&FileSystemKind::parse(&kind)?, &scratch)?),
@@ -157,9 +158,9 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
                 target.map(|target| at.as_deref().map_or_else(|| target.clone(), |at| at.join(&target)));
             let Some((program, arguments)) = words.split_first() else { bail!("nothing to run") };
             let program = PathBuf::from(program);
-            let hosts = if hosts { Some(Hosts::start(&scratch, &program)?) } else { None };
+            let hosts = if hosts { Some(TestHosts::start(&scratch, &program)?) } else { None };
             let mut command = std::process::Command::new(&program);
-            command.args(arguments).args(hosts.iter().flat_map(Hosts::ssh_arguments));
+            command.args(arguments).args(hosts.iter().flat_map(TestHosts::ssh_arguments));
             let mut around = Surroundings {
                 scratch: &scratch,
                 hosts: hosts.as_ref(),
@@ -185,19 +186,19 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             println!("{}", ran.hung.unwrap_or_default());
             Ok(())
         }
-        What::Hosts { program, command, scratch } => {
-            let hosts = Hosts::start(&scratch, &program)?;
+        EnvironmentCommand::Hosts { program, command, scratch } => {
+            let hosts = TestHosts::start(&scratch, &program)?;
             let ssh = hosts.ssh_arguments();
             println!(
                 "{}",
                 std::process::Command::new("sh").args(["-c", &command]).env("SSH", &ssh[1]).status()?
             );
-            for host in Host::ALL {
+            for host in TestHost::ALL {
                 println!("{host:?}: {:?}", hosts.processes(host)?);
             }
             Ok(())
         }
-        What::Clean { scratch } => {
+        EnvironmentCommand::Clean { scratch } => {
             println!("{} leftovers removed", leftovers::clean(&scratch)?);
             Ok(())
         }

@@ -10,25 +10,30 @@ use fuser::{FileHandle, FopenFlags, INodeNo, Request, TimeOrNow};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno as E;
 
-use super::content::{Listing, OpenFile, Opened};
+use super::content::{HandleTable, OpenDirectory, OpenFile};
 use super::lies::Lies;
 use super::nodes::{self, Nodes};
 
 /// A tree of the backing file system, shown with lies.
-pub struct Server {
+pub struct LyingServer {
     pub(super) nodes: Nodes,
     pub(super) lies: Lies,
-    pub(super) files: Opened<OpenFile>,
-    pub(super) directories: Opened<Listing>,
+    pub(super) files: HandleTable<OpenFile>,
+    pub(super) directories: HandleTable<OpenDirectory>,
 }
 
-impl Server {
+impl LyingServer {
     /// Returns a server of the tree below `root`.
     ///
     /// # Errors
     /// Returns an error if the tree cannot be opened.
     pub fn new(root: &Path, lies: Lies) -> io::Result<Self> {
-        Ok(Self { nodes: Nodes::new(root)?, lies, files: Opened::default(), directories: Opened::default() })
+        Ok(Self {
+            nodes: Nodes::new(root)?,
+            lies,
+            files: HandleTable::default(),
+            directories: HandleTable::default(),
+        })
     }
 
     pub(super) fn open_flags(&self) -> FopenFlags {
@@ -79,7 +84,7 @@ impl Server {
     pub(super) fn changed(
         &self,
         node: INodeNo,
-        change: &Change,
+        change: &AttributeChanges,
         fh: Option<FileHandle>,
     ) -> rustix::io::Result<Stat> {
         let handle = self.nodes.handle(node)?;
@@ -168,7 +173,7 @@ impl Server {
 }
 
 /// The changes that a request wants.
-pub(super) struct Change {
+pub(super) struct AttributeChanges {
     pub(super) mode: Option<u32>,
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
@@ -178,7 +183,7 @@ pub(super) struct Change {
 }
 
 /// Returns all entries of a directory, including `.` and `..`.
-pub(super) fn list(directory: &OwnedFd) -> rustix::io::Result<Listing> {
+pub(super) fn list(directory: &OwnedFd) -> rustix::io::Result<OpenDirectory> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(nodes::path_of(directory), flags, Mode::empty())?;
     let mut all = Vec::new();

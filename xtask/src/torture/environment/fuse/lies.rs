@@ -1,8 +1,8 @@
 //! The lies of the lying file system.
 //!
 //! To add a lie, add a field here, its effect in one place of `server.rs`, `content.rs` or `nodes.rs`, and, if it
-//! changes the capabilities of the file system, a line in `holds.rs`. With all fields at their default the file system
-//! is an honest pass-through.
+//! changes the capabilities of the file system, a line in `capabilities.rs`. With all fields at their default the file
+//! system is an honest pass-through.
 
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};

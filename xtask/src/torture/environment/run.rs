@@ -14,9 +14,9 @@ use anyhow::{Context, bail, ensure};
 use rustix::process::Signal;
 
 use super::faults::{Fault, Process, Trigger};
-use super::file_system::Mounted;
-use super::hosts::{Host, Hosts};
-use super::meddling::{self, Deed};
+use super::file_system::MountedFileSystem;
+use super::hosts::{TestHost, TestHosts};
+use super::tree_changes::{self, DirectoryChange};
 use super::{leftovers, processes};
 
 /// The time that processes have to exit once hakobu has ended.
@@ -35,13 +35,13 @@ pub struct Surroundings<'a> {
     /// A directory for output and traces.
     pub scratch: &'a Path,
     /// The hosts that take part. Only one run at a time may use them.
-    pub hosts: Option<&'a Hosts>,
+    pub hosts: Option<&'a TestHosts>,
     /// The source's tree as this machine sees it.
     pub source: Option<&'a Path>,
     /// The target's tree as this machine sees it. It need not exist yet.
     pub target: Option<&'a Path>,
     /// The file system of the target, for a power cut.
-    pub mounted: Option<&'a mut Mounted>,
+    pub mounted: Option<&'a mut MountedFileSystem>,
     /// The file for standard input; empty if `None`.
     pub input: Option<&'a Path>,
     /// The time after which the run counts as hung and is killed.
@@ -50,7 +50,7 @@ pub struct Surroundings<'a> {
 
 /// The result of a run.
 #[derive(Debug, Default)]
-pub struct Ran {
+pub struct FaultyRunResult {
     /// The exit code.
     pub code: Option<i32>,
     /// The signal that ended it.
@@ -85,14 +85,14 @@ pub fn run_with(
     fault: Option<&Fault>,
     command: Command,
     around: &mut Surroundings<'_>,
-) -> anyhow::Result<Ran> {
+) -> anyhow::Result<FaultyRunResult> {
     let scratch = around
         .scratch
         .canonicalize()
         .with_context(|| format!("scratch folder {}", around.scratch.display()))?;
     let folder = scratch.join(leftovers::new_name());
     fs::create_dir_all(&folder)?;
-    let ran = Run::start(fault, command, around, &folder).and_then(|run| run.finish(around));
+    let ran = FaultyRun::start(fault, command, around, &folder).and_then(|run| run.finish(around));
     if let (Some(Fault::Inject { process: Process::Agent(host), .. }), Some(hosts)) = (fault, around.hosts) {
         hosts.put_under(*host, &[])?;
     }
@@ -107,12 +107,12 @@ pub fn run_with(
 }
 
 /// An action that ends a temporary fault.
-enum Undo {
+enum FaultReversal {
     Continue(Vec<u32>),
-    LinkUp(Host),
+    LinkUp(TestHost),
 }
 
-struct Run<'f> {
+struct FaultyRun<'f> {
     fault: Option<&'f Fault>,
     folder: PathBuf,
     child: Child,
@@ -121,12 +121,12 @@ struct Run<'f> {
     /// The number of bytes and entries below the target at the start.
     at_start: (u64, u64),
     pending: Option<Trigger>,
-    undo: Option<(Instant, Undo)>,
+    undo: Option<(Instant, FaultReversal)>,
     meddler: Option<(Arc<AtomicBool>, JoinHandle<Vec<PathBuf>>)>,
-    ran: Ran,
+    ran: FaultyRunResult,
 }
 
-impl<'f> Run<'f> {
+impl<'f> FaultyRun<'f> {
     fn start(
         fault: Option<&'f Fault>,
         command: Command,
@@ -162,11 +162,11 @@ impl<'f> Run<'f> {
             pending: fault.and_then(Fault::trigger),
             undo: None,
             meddler: None,
-            ran: Ran::default(),
+            ran: FaultyRunResult::default(),
         })
     }
 
-    fn finish(mut self, around: &mut Surroundings<'_>) -> anyhow::Result<Ran> {
+    fn finish(mut self, around: &mut Surroundings<'_>) -> anyhow::Result<FaultyRunResult> {
         let watched = self.watch(around);
         // In any case nothing may stay stopped, disconnected or running.
         self.take_back(around);
@@ -240,12 +240,13 @@ impl<'f> Run<'f> {
             Fault::StopFor { process, ms, .. } => {
                 let stopped = self.of(*process, around)?;
                 let any = send(&stopped, Signal::STOP);
-                self.undo = Some((Instant::now() + Duration::from_millis(*ms), Undo::Continue(stopped)));
+                self.undo =
+                    Some((Instant::now() + Duration::from_millis(*ms), FaultReversal::Continue(stopped)));
                 return Ok(any);
             }
             Fault::LinkDown { host, ms, .. } => {
                 around.hosts.context("no hosts")?.link_down(*host)?;
-                self.undo = Some((Instant::now() + Duration::from_millis(*ms), Undo::LinkUp(*host)));
+                self.undo = Some((Instant::now() + Duration::from_millis(*ms), FaultReversal::LinkUp(*host)));
                 return Ok(true);
             }
             Fault::Inject { .. } => return Ok(false),
@@ -254,7 +255,7 @@ impl<'f> Run<'f> {
                 let (enough, seed) = (Arc::new(AtomicBool::new(false)), *seed);
                 self.ran.outside = Some(outside.clone());
                 let told = Arc::clone(&enough);
-                let meddler = thread::spawn(move || meddling::meddle(&source, &outside, seed, &told));
+                let meddler = thread::spawn(move || tree_changes::meddle(&source, &outside, seed, &told));
                 self.meddler = Some((enough, meddler));
                 return Ok(true);
             }
@@ -263,12 +264,12 @@ impl<'f> Run<'f> {
                 self.kill_all(around);
                 return Ok(true);
             }
-            Fault::TargetDirectorySwapped { seed, .. } => (Deed::Swap, *seed),
-            Fault::TargetDirectoryRenamed { seed, .. } => (Deed::Rename, *seed),
-            Fault::TargetDirectoryRemoved { seed, .. } => (Deed::Remove, *seed),
+            Fault::TargetDirectorySwapped { seed, .. } => (DirectoryChange::Swap, *seed),
+            Fault::TargetDirectoryRenamed { seed, .. } => (DirectoryChange::Rename, *seed),
+            Fault::TargetDirectoryRemoved { seed, .. } => (DirectoryChange::Remove, *seed),
         };
-        let done = meddling::tamper(target()?, &outside, seed, deed);
-        if done.is_some() && deed == Deed::Swap {
+        let done = tree_changes::tamper(target()?, &outside, seed, deed);
+        if done.is_some() && deed == DirectoryChange::Swap {
             self.ran.outside = Some(outside);
         }
         self.ran.changed.extend(done.clone());
@@ -294,7 +295,7 @@ impl<'f> Run<'f> {
     /// Returns all processes of this run that have not ended.
     fn everything(&self, around: &Surroundings<'_>) -> Vec<u32> {
         let mut all = processes::with_variable(&self.variable).unwrap_or_default();
-        for host in around.hosts.iter().flat_map(|hosts| Host::ALL.map(|host| hosts.processes(host))) {
+        for host in around.hosts.iter().flat_map(|hosts| TestHost::ALL.map(|host| hosts.processes(host))) {
             all.extend(host.unwrap_or_default());
         }
         all.retain(|process| !processes::is_zombie(*process));
@@ -314,10 +315,10 @@ impl<'f> Run<'f> {
 
     fn take_back(&mut self, around: &Surroundings<'_>) {
         match self.undo.take() {
-            Some((_, Undo::Continue(stopped))) => {
+            Some((_, FaultReversal::Continue(stopped))) => {
                 send(&stopped, Signal::CONT);
             }
-            Some((_, Undo::LinkUp(host))) => {
+            Some((_, FaultReversal::LinkUp(host))) => {
                 let _ = around.hosts.map(|hosts| hosts.link_up(host));
             }
             None => {}

@@ -1,10 +1,10 @@
 //! A file system that lies: it shows a tree as another file system might show it.
 //!
-//! It runs in a process of its own, `xtask ground lying-fs`, which ends at the end of its standard input, so it never
-//! outlives the harness. Without lies ([`Lies::default`]) it passes everything through: all kinds of files, owners,
-//! modes, times, extended attributes, ACLs, hard links, holes. The effect of each lie is described at its field.
-//! `lies.rs` has the lies, `nodes.rs` the files that the kernel knows, `content.rs` open files, `tree.rs` operations on
-//! the tree, and `server.rs` the requests.
+//! It runs in a process of its own, `xtask environment lying-fs`, which ends at the end of its standard input, so it
+//! never outlives the harness. Without lies ([`Lies::default`]) it passes everything through: all kinds of files,
+//! owners, modes, times, extended attributes, ACLs, hard links, holes. The effect of each lie is described at its
+//! field. `lies.rs` has the lies, `nodes.rs` the files that the kernel knows, `content.rs` open files, `tree.rs`
+//! operations on the tree, and `server.rs` the requests.
 
 mod content;
 mod lies;
@@ -35,7 +35,7 @@ pub fn serve(root: &Path, mount_point: &Path, lies: Lies) -> anyhow::Result<()> 
     // Each file that the kernel remembers needs a descriptor.
     let most = rustix::process::getrlimit(Resource::Nofile).maximum;
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
-    let server = tree::Server::new(root, lies).with_context(|| format!("open {}", root.display()))?;
+    let server = tree::LyingServer::new(root, lies).with_context(|| format!("open {}", root.display()))?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("lying".to_owned()),

@@ -8,7 +8,7 @@
 //!
 //! Each host has the file system of this machine, and its own home, temporary directory and PATH. The PATH contains the
 //! few tools that a login needs and, unless it is removed, `hakobu`: a script that runs the program under test, under
-//! strace if a fault is to be injected ([`Hosts::put_under`]). Port 22 offers a shell, port 2222 only SFTP.
+//! strace if a fault is to be injected ([`TestHosts::put_under`]). Port 22 offers a shell, port 2222 only SFTP.
 //!
 //! If no data port is reachable, let hakobu send data through ssh (`--transport ssh`). No firewall is needed for that.
 
@@ -56,14 +56,14 @@ const TOOLS: [&str; 22] = [
 
 /// One of the two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Host {
+pub enum TestHost {
     /// Host a.
     A,
     /// Host b.
     B,
 }
 
-impl Host {
+impl TestHost {
     /// Both hosts.
     pub const ALL: [Self; 2] = [Self::A, Self::B];
 
@@ -77,7 +77,7 @@ impl Host {
 
 /// The hosts. Dropping them kills everything that runs there and removes them.
 #[derive(Debug)]
-pub struct Hosts {
+pub struct TestHosts {
     name: String,
     folder: PathBuf,
     servers: Vec<Child>,
@@ -86,7 +86,7 @@ pub struct Hosts {
 
 static NEXT_NETWORK: AtomicU32 = AtomicU32::new(0);
 
-impl Hosts {
+impl TestHosts {
     /// Starts the hosts below a scratch directory. `program` is the hakobu on their PATH.
     ///
     /// # Errors
@@ -101,11 +101,11 @@ impl Hosts {
         // sshd requires this directory, whatever its configuration.
         fs::create_dir_all("/run/sshd")?;
         let number = NEXT_NETWORK.fetch_add(1, Ordering::Relaxed);
-        let cable = |way: &str| format!("ht{:x}x{number:x}{way}", std::process::id());
+        let cable = |letter: &str| format!("ht{:x}x{number:x}{letter}", std::process::id());
         let mut hosts = Self { name, folder, servers: Vec::new(), cables: ["a", "b", "c"].map(cable) };
         let network = hosts.lay_cables(number)?;
         hosts.make_keys(network)?;
-        for host in Host::ALL {
+        for host in TestHost::ALL {
             hosts.furnish(host, &program)?;
             let server = hosts.serve(host)?;
             hosts.servers.push(server);
@@ -116,13 +116,13 @@ impl Hosts {
 
     /// Returns the location of a path on a host: `a:/path`.
     #[must_use]
-    pub fn location(&self, host: Host, path: &Path) -> OsString {
+    pub fn location(&self, host: TestHost, path: &Path) -> OsString {
         prefixed(host.name(), path)
     }
 
     /// Returns the location of a path on a host that offers only SFTP: `a-sftp:/path`.
     #[must_use]
-    pub fn sftp_location(&self, host: Host, path: &Path) -> OsString {
+    pub fn sftp_location(&self, host: TestHost, path: &Path) -> OsString {
         prefixed(&format!("{}-sftp", host.name()), path)
     }
 
@@ -136,7 +136,7 @@ impl Hosts {
 
     /// Returns a command that runs `words` in a login on a host.
     #[must_use]
-    pub fn command(&self, host: Host, words: &[&OsStr]) -> Command {
+    pub fn command(&self, host: TestHost, words: &[&OsStr]) -> Command {
         let mut command = Command::new("ssh");
         command.arg("-F").arg(self.folder.join("ssh_config")).arg(host.name()).args(words);
         command
@@ -144,19 +144,19 @@ impl Hosts {
 
     /// Returns the home of a host's logins, where records of jobs are kept.
     #[must_use]
-    pub fn home(&self, host: Host) -> PathBuf {
+    pub fn home(&self, host: TestHost) -> PathBuf {
         self.folder.join(host.name()).join("home")
     }
 
     /// Returns the temporary directory of a host's logins, to which a program is uploaded. It is empty after a run.
     #[must_use]
-    pub fn temporary(&self, host: Host) -> PathBuf {
+    pub fn temporary(&self, host: TestHost) -> PathBuf {
         self.folder.join(host.name()).join("tmp")
     }
 
     /// Returns the log of a host's sshd.
     #[must_use]
-    pub fn log(&self, host: Host) -> String {
+    pub fn log(&self, host: TestHost) -> String {
         fs::read_to_string(self.folder.join(host.name()).join("log")).unwrap_or_default()
     }
 
@@ -164,7 +164,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns an error if the file's mode cannot be changed.
-    pub fn set_installed(&self, host: Host, installed: bool) -> anyhow::Result<()> {
+    pub fn set_installed(&self, host: TestHost, installed: bool) -> anyhow::Result<()> {
         let script = self.folder.join(host.name()).join("bin/hakobu");
         fs::set_permissions(script, fs::Permissions::from_mode(if installed { 0o755 } else { 0o644 }))?;
         Ok(())
@@ -174,7 +174,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns an error if they cannot be written.
-    pub fn put_under(&self, host: Host, words: &[OsString]) -> anyhow::Result<()> {
+    pub fn put_under(&self, host: TestHost, words: &[OsString]) -> anyhow::Result<()> {
         let file = self.folder.join(host.name()).join("before");
         if words.is_empty() {
             return match fs::remove_file(file) {
@@ -197,7 +197,7 @@ impl Hosts {
     /// # Errors
     /// Returns an error if it cannot be written.
     pub fn plant(&self, name: Option<&str>) -> anyhow::Result<()> {
-        for host in Host::ALL {
+        for host in TestHost::ALL {
             let line = name.map(|name| format!("export {}={name}\n", plants::VARIABLE)).unwrap_or_default();
             fs::write(self.folder.join(host.name()).join("plant"), line)?;
         }
@@ -208,7 +208,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns an error if the namespace or `/proc` cannot be read.
-    pub fn processes(&self, host: Host) -> anyhow::Result<Vec<u32>> {
+    pub fn processes(&self, host: TestHost) -> anyhow::Result<Vec<u32>> {
         let namespace = fs::metadata(Path::new("/run/netns").join(self.namespace(host)))?.ino();
         let listening: Vec<u32> = self.servers.iter().map(Child::id).collect();
         let there = |process: &u32| {
@@ -225,7 +225,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns an error if `ip` fails.
-    pub fn link_down(&self, host: Host) -> anyhow::Result<()> {
+    pub fn link_down(&self, host: TestHost) -> anyhow::Result<()> {
         self.set_link(host, "down")
     }
 
@@ -233,22 +233,22 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns an error if `ip` fails.
-    pub fn link_up(&self, host: Host) -> anyhow::Result<()> {
+    pub fn link_up(&self, host: TestHost) -> anyhow::Result<()> {
         self.set_link(host, "up")
     }
 
-    fn set_link(&self, host: Host, state: &str) -> anyhow::Result<()> {
+    fn set_link(&self, host: TestHost, state: &str) -> anyhow::Result<()> {
         let [to_a, to_b, between] = &self.cables;
         for (cable, end) in match host {
-            Host::A => [(to_a, 1), (between, 0)],
-            Host::B => [(to_b, 1), (between, 1)],
+            TestHost::A => [(to_a, 1), (between, 0)],
+            TestHost::B => [(to_b, 1), (between, 1)],
         } {
             self.ip(&["-n", &self.namespace(host), "link", "set", &format!("{cable}{end}"), state])?;
         }
         Ok(())
     }
 
-    fn namespace(&self, host: Host) -> String {
+    fn namespace(&self, host: TestHost) -> String {
         format!("{}-{}", self.name, host.name())
     }
 
@@ -267,11 +267,11 @@ impl Hosts {
             .map(|step| (from + step) % 256)
             .find(free)
             .context("no network is free in 198.18.0.0/16")?;
-        for host in Host::ALL {
+        for host in TestHost::ALL {
             self.ip(&["netns", "add", &self.namespace(host)])?;
             self.ip(&["-n", &self.namespace(host), "link", "set", "lo", "up"])?;
         }
-        let (a, b) = (self.namespace(Host::A), self.namespace(Host::B));
+        let (a, b) = (self.namespace(TestHost::A), self.namespace(TestHost::B));
         let ends = [(None, 1, Some(&a), 2), (None, 1, Some(&b), 3), (Some(&a), 2, Some(&b), 3)];
         for (cable, (near, near_number, far, far_number)) in self.cables.iter().zip(ends) {
             let mut words = vec!["link".to_owned(), "add".to_owned(), format!("{cable}0")];
@@ -307,7 +307,7 @@ impl Hosts {
         let mut known = String::new();
         let mut config = String::new();
         let place = at.display();
-        for (host, last) in Host::ALL.into_iter().zip([2, 3]) {
+        for (host, last) in TestHost::ALL.into_iter().zip([2, 3]) {
             let address = format!("198.18.{network}.{last}");
             known.push_str(&format!("{address},[{address}]:2222 {key}"));
             for (name, port) in [(host.name().to_owned(), 22), (format!("{}-sftp", host.name()), 2_222)] {
@@ -324,7 +324,7 @@ impl Hosts {
     }
 
     /// Creates a home, a temporary directory, a PATH and the server's configuration.
-    fn furnish(&self, host: Host, program: &Path) -> anyhow::Result<()> {
+    fn furnish(&self, host: TestHost, program: &Path) -> anyhow::Result<()> {
         let at = self.folder.join(host.name());
         for folder in ["home", "tmp", "bin"] {
             fs::create_dir_all(at.join(folder))?;
@@ -357,7 +357,7 @@ impl Hosts {
     }
 
     /// Starts sshd, in the network namespace only: it has to see later mounts and must not keep earlier ones.
-    fn serve(&self, host: Host) -> anyhow::Result<Child> {
+    fn serve(&self, host: TestHost) -> anyhow::Result<Child> {
         let at = self.folder.join(host.name());
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.namespace(host))).args([
@@ -372,7 +372,7 @@ impl Hosts {
     }
 
     fn wait_until_ready(&mut self, network: u32) -> anyhow::Result<()> {
-        for (at, host) in Host::ALL.into_iter().enumerate() {
+        for (at, host) in TestHost::ALL.into_iter().enumerate() {
             let address = format!("198.18.{network}.{}:22", at + 2);
             let address = address.parse().context("address")?;
             let deadline = Instant::now() + Duration::from_secs(20);
@@ -389,13 +389,13 @@ impl Hosts {
     }
 }
 
-impl Drop for Hosts {
+impl Drop for TestHosts {
     fn drop(&mut self) {
         for server in &mut self.servers {
             let _ = server.kill();
             let _ = server.wait();
         }
-        for host in Host::ALL {
+        for host in TestHost::ALL {
             leftovers::remove_namespace(&self.namespace(host));
         }
         let _ = fs::remove_dir_all(&self.folder);

@@ -15,8 +15,8 @@ use anyhow::{Context, Result};
 use hakobu_core::shell::quote;
 use hakobu_measure::process::measure;
 
-use super::workshop::{Workshop, remove};
-use super::world::{FAR_BIN, NEAR_BIN};
+use super::group_hosts::{LOCAL_BIN, REMOTE_BIN};
+use super::scratch_space::{ScratchSpace, remove};
 
 /// Run a program and note its peak memory
 #[derive(Debug, clap::Args)]
@@ -43,34 +43,34 @@ pub fn run(args: &MeasuredArgs) -> Result<()> {
     std::process::exit(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
 }
 
-/// The entries `hakobu` on both PATHs, which can be replaced by scripts that measure memory.
+/// Measures the memory of hakobu processes: the entries `hakobu` on both PATHs can be replaced by scripts that do so.
 #[derive(Debug)]
-pub struct Stand<'a> {
-    shop: &'a Workshop,
+pub struct MemoryMeter<'a> {
+    scratch: &'a ScratchSpace,
     program: &'a Path,
 }
 
-/// The peak memory of one run's processes at each end, in bytes.
+/// The peak memory of one run's processes on each host, in bytes.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Peaks {
     pub near_bytes: Option<u64>,
     pub far_bytes: Option<u64>,
 }
 
-const NEAR_FIGURES: &str = "peaks-near";
-const FAR_FIGURES: &str = "peaks-far";
-/// The time that the far process has to exit after the near one.
-const FAR_END_LIMIT: Duration = Duration::from_secs(3);
+const LOCAL_FIGURES: &str = "peaks-local";
+const REMOTE_FIGURES: &str = "peaks-remote";
+/// The time that the remote process has to exit after the local one.
+const REMOTE_END_LIMIT: Duration = Duration::from_secs(3);
 
-impl<'a> Stand<'a> {
+impl<'a> MemoryMeter<'a> {
     /// Puts the program itself on both PATHs.
     ///
     /// # Errors
     /// Returns an error if that fails.
-    pub fn new(shop: &'a Workshop, program: &'a Path) -> Result<Self> {
-        let stand = Self { shop, program };
-        stand.plain()?;
-        Ok(stand)
+    pub fn new(scratch: &'a ScratchSpace, program: &'a Path) -> Result<Self> {
+        let meter = Self { scratch, program };
+        meter.plain()?;
+        Ok(meter)
     }
 
     /// Returns the program that is measured.
@@ -80,18 +80,19 @@ impl<'a> Stand<'a> {
 
     fn plain(&self) -> Result<()> {
         let own = std::env::current_exe().context("finding this program")?;
-        self.shop.link(NEAR_BIN, "xtask", &own)?;
-        self.shop.link(NEAR_BIN, "hakobu", self.program)?;
-        self.shop.link(FAR_BIN, "hakobu", self.program)
+        self.scratch.link(LOCAL_BIN, "xtask", &own)?;
+        self.scratch.link(LOCAL_BIN, "hakobu", self.program)?;
+        self.scratch.link(REMOTE_BIN, "hakobu", self.program)
     }
 
-    /// Calls `work` and measures the peak memory of the hakobu processes that it runs, also at the far end if `far`.
-    pub fn measured<T>(&self, far: bool, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
+    /// Calls `work` and measures the peak memory of the hakobu processes that it runs, also on the remote host if
+    /// `is_remote`.
+    pub fn measured<T>(&self, is_remote: bool, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
         self.exchange()?;
         let result = work();
         let peaks = Peaks {
-            near_bytes: self.most(NEAR_FIGURES, Duration::ZERO),
-            far_bytes: self.most(FAR_FIGURES, if far { FAR_END_LIMIT } else { Duration::ZERO }),
+            near_bytes: self.most(LOCAL_FIGURES, Duration::ZERO),
+            far_bytes: self.most(REMOTE_FIGURES, if is_remote { REMOTE_END_LIMIT } else { Duration::ZERO }),
         };
         self.plain()?;
         Ok((result, peaks))
@@ -99,23 +100,23 @@ impl<'a> Stand<'a> {
 
     fn exchange(&self) -> Result<()> {
         let own = std::env::current_exe().context("finding this program")?;
-        for (bin, figures) in [(NEAR_BIN, NEAR_FIGURES), (FAR_BIN, FAR_FIGURES)] {
-            let into = self.shop.tools().join(figures);
+        for (bin, figures) in [(LOCAL_BIN, LOCAL_FIGURES), (REMOTE_BIN, REMOTE_FIGURES)] {
+            let into = self.scratch.tools().join(figures);
             remove(&into);
             fs::create_dir(&into).with_context(|| format!("making {}", into.display()))?;
             let words = [own.as_path(), into.as_path(), self.program].map(quote);
             let [own, into, program] = &words;
             // Remove the symbolic link first, or the script would be written into the program.
-            remove(&self.shop.tools().join(bin).join("hakobu"));
+            remove(&self.scratch.tools().join(bin).join("hakobu"));
             let line = format!("exec {own} bench measured --into {into} -- {program} \"$@\"");
-            self.shop.script(bin, "hakobu", &line)?;
+            self.scratch.script(bin, "hakobu", &line)?;
         }
         Ok(())
     }
 
     /// Returns the largest recorded figure, after waiting up to `wait` for the first one.
     fn most(&self, figures: &str, wait: Duration) -> Option<u64> {
-        let directory = self.shop.tools().join(figures);
+        let directory = self.scratch.tools().join(figures);
         let deadline = Instant::now() + wait;
         loop {
             let noted = fs::read_dir(&directory).ok()?.flatten().filter_map(|entry| {

@@ -1,23 +1,23 @@
 //! The hosts and the transport of a run: one machine, or a network with an agent, through ssh, or over SFTP.
 //!
-//! To add a transport or an endpoint, add a variant of [`Way`] and to [`Way::ALL`], the form of its locations in
-//! [`Way::places`], its options in [`Way::options`], and what it cannot keep in [`Way::limit`] (as a target) and
-//! [`Way::as_seen`] (as a source).
+//! To add a transport or an endpoint, add a variant of [`Route`] and to [`Route::ALL`], the form of its locations in
+//! [`Route::locations`], its options in [`Route::options`], and what it cannot keep in [`Route::limit`] (as a target)
+//! and [`Route::as_seen`] (as a source).
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::ground::hosts::{Host, Hosts};
+use super::environment::hosts::{TestHost, TestHosts};
 use super::model::Time;
 use super::promise::Abilities;
-use super::step::{Shape, Step, Verb};
+use super::step::{Shape, Step, StepVerb};
 use super::walk::Snapshot;
 
 /// The hosts and the transport of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub enum Route {
     /// Both sides on this machine.
     Local,
     /// To host a.
@@ -42,7 +42,7 @@ pub enum Way {
     PullSftp,
 }
 
-impl Way {
+impl Route {
     /// All but [`Self::Local`].
     pub const ALL: &[Self] = &[
         Self::Push,
@@ -58,24 +58,24 @@ impl Way {
     ];
 
     /// Returns the hosts of source and target; `None` is this machine.
-    fn hosts(self) -> (Option<Host>, Option<Host>) {
+    fn hosts(self) -> (Option<TestHost>, Option<TestHost>) {
         match self {
             Self::Local => (None, None),
             Self::Pull | Self::PullThroughSsh | Self::PullCompressed | Self::PullSftp => {
-                (Some(Host::A), None)
+                (Some(TestHost::A), None)
             }
-            Self::HostToHost => (Some(Host::A), Some(Host::B)),
-            _ => (None, Some(Host::A)),
+            Self::HostToHost => (Some(TestHost::A), Some(TestHost::B)),
+            _ => (None, Some(TestHost::A)),
         }
     }
 
     /// Returns true if another host takes part.
-    pub fn is_far(self) -> bool {
+    pub fn is_remote(self) -> bool {
         self != Self::Local
     }
 
     /// Returns the other hosts that take part.
-    pub fn far(self) -> impl Iterator<Item = Host> {
+    pub fn remote_hosts(self) -> impl Iterator<Item = TestHost> {
         let (source, target) = self.hosts();
         source.into_iter().chain(target)
     }
@@ -86,17 +86,17 @@ impl Way {
     }
 
     /// Returns the options that select the hosts and the transport.
-    pub fn options(self, verb: Verb, hosts: Option<&Hosts>) -> Vec<OsString> {
+    pub fn options(self, verb: StepVerb, hosts: Option<&TestHosts>) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
-        if verb == Verb::Digest {
+        if verb == StepVerb::Digest {
             return words;
         }
-        words.extend(hosts.map(Hosts::ssh_arguments).unwrap_or_default());
+        words.extend(hosts.map(TestHosts::ssh_arguments).unwrap_or_default());
         let word = match self {
             Self::PushThroughSsh | Self::PullThroughSsh => "--transport=ssh",
             Self::PushInPlain => "--cipher=none",
             // A verification sends only digests, so nothing is compressed.
-            Self::PushCompressed | Self::PullCompressed if verb == Verb::Verify => "--transport=agent",
+            Self::PushCompressed | Self::PullCompressed if verb == StepVerb::Verify => "--transport=agent",
             Self::PushCompressed | Self::PullCompressed => "--compress=zstd",
             Self::PushSftp | Self::PullSftp => "--transport=sftp",
             Self::Push | Self::Pull | Self::HostToHost => "--transport=agent",
@@ -111,8 +111,8 @@ impl Way {
     }
 
     /// Returns the locations of a source and a target as they are typed.
-    pub fn places(self, hosts: Option<&Hosts>, source: OsString, target: OsString) -> [OsString; 2] {
-        let on = |host: Option<Host>, path: OsString| match (host, hosts) {
+    pub fn locations(self, hosts: Option<&TestHosts>, source: OsString, target: OsString) -> [OsString; 2] {
+        let on = |host: Option<TestHost>, path: OsString| match (host, hosts) {
             // A trailing slash has a meaning, and `Path` keeps it.
             (Some(host), Some(hosts)) if self.is_sftp() => hosts.sftp_location(host, Path::new(&path)),
             (Some(host), Some(hosts)) => hosts.location(host, Path::new(&path)),
@@ -130,8 +130,8 @@ impl Way {
                 step.check = None;
             }
             // `sync` changes a single file in place, which needs an agent.
-            if matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync {
-                step.verb = Verb::Copy;
+            if matches!(step.shape, Shape::OneFile(_)) && step.verb == StepVerb::Sync {
+                step.verb = StepVerb::Copy;
                 step.whole_file = false;
             }
         }
@@ -178,6 +178,6 @@ impl Way {
 
     /// Returns a name for counting.
     pub fn name(self) -> String {
-        format!("way {self:?}").to_lowercase()
+        format!("route {self:?}").to_lowercase()
     }
 }

@@ -21,21 +21,21 @@ pub struct OpenFile {
 }
 
 /// An open directory: its entries at the time when it was opened or rewound.
-pub type Listing = Vec<(u64, fuser::FileType, Vec<u8>)>;
+pub type OpenDirectory = Vec<(u64, fuser::FileType, Vec<u8>)>;
 
 /// A table of open files or directories, by the handles that the kernel uses.
-pub struct Opened<T> {
+pub struct HandleTable<T> {
     map: Mutex<HashMap<u64, Arc<T>>>,
     next: AtomicU64,
 }
 
-impl<T> Default for Opened<T> {
+impl<T> Default for HandleTable<T> {
     fn default() -> Self {
         Self { map: Mutex::default(), next: AtomicU64::new(1) }
     }
 }
 
-impl<T> Opened<T> {
+impl<T> HandleTable<T> {
     fn map(&self) -> MutexGuard<'_, HashMap<u64, Arc<T>>> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,8 @@
 //! The file systems of both sides of a history.
 //!
-//! To add a file system, add a variant of [`FileSystemKind`] with what it can hold (see [`ground`](super::ground)), and
-//! its name with a weight in [`SOURCES`] or [`TARGETS`] below. Nothing else has to know it.
+//! To add a file system, add a variant of [`FileSystemKind`] with what it can hold (see
+//! [`environment`](super::environment)), and its name with a weight in [`SOURCES`] or [`TARGETS`] below. Nothing else
+//! has to know it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,16 +10,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::environment::capabilities;
+use super::environment::file_system::{FileSystemKind, MountedFileSystem, mount, mount_read_only_of};
+use super::environment::fuse::Lies;
+use super::environment::hosts::TestHosts;
 use super::generate::Limits;
-use super::ground::file_system::{FileSystemKind, Mounted, mount, mount_read_only_of};
-use super::ground::fuse::Lies;
-use super::ground::holds;
-use super::ground::hosts::Hosts;
 use super::promise::Abilities;
 use super::rng::Rng;
+use super::route::Route;
 use super::step::Step;
 use super::walk::Snapshot;
-use super::way::Way;
 
 /// File systems of sources, with their weights. `fuse` stands for a lying one.
 const SOURCES: &[(&str, u64)] = &[
@@ -55,19 +56,23 @@ pub const LITTLE_SPACE: &[(&str, u64)] =
 
 /// The setting of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct HistorySetting {
     /// The name of the source's file system.
     pub source: String,
     /// The name of the target's file system.
     pub target: String,
     /// The hosts and the transport.
-    pub way: Way,
+    pub route: Route,
 }
 
 /// Returns a random setting. If `plain` is true, it needs nothing but plain directories.
-pub fn random(rng: &mut Rng, plain: bool) -> Setting {
+pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     if plain {
-        return Setting { source: "plain".to_owned(), target: "plain".to_owned(), way: Way::Local };
+        return HistorySetting {
+            source: "plain".to_owned(),
+            target: "plain".to_owned(),
+            route: Route::Local,
+        };
     }
     let mut pick = |list: &[(&str, u64)], lies: Vec<Lies>| {
         let weights: Vec<u64> = list.iter().map(|(_, weight)| *weight).collect();
@@ -81,16 +86,16 @@ pub fn random(rng: &mut Rng, plain: bool) -> Setting {
     };
     let source = pick(SOURCES, Lies::of_sources());
     let target = pick(TARGETS, Lies::of_targets());
-    let way = if rng.percent(55) { Way::Local } else { rng.pick(Way::ALL) };
-    let mut setting = Setting { source, target, way };
-    if way == Way::PullSftp && Setting::lies(&setting.source).fail_list_after.is_some() {
+    let route = if rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
+    let mut setting = HistorySetting { source, target, route };
+    if route == Route::PullSftp && HistorySetting::lies(&setting.source).fail_list_after.is_some() {
         // OpenSSH's server reports a read error within a directory as its end.
         setting.source = "tmpfs".to_owned();
     }
     setting
 }
 
-impl Setting {
+impl HistorySetting {
     fn kind(name: &str) -> Option<FileSystemKind> {
         FileSystemKind::parse(name).ok()
     }
@@ -123,7 +128,7 @@ impl Setting {
         lies.spoils_writing()
             || lies.no_owners
             // OpenSSH's server reports a failure if the system accepts fewer bytes than it was given.
-            || lies.short_writes && self.way == Way::PushSftp
+            || lies.short_writes && self.route == Route::PushSftp
             || self.has_little_space()
             || self.target == "exfatfuse"
     }
@@ -142,7 +147,7 @@ impl Setting {
     /// Returns true if the lack of space is the only thing that spoils a run, so that the oracle can tell whether the
     /// step fits. An SFTP server does not tell where holes are, nor does a file system that lies.
     pub fn is_judged_by_space(&self) -> bool {
-        self.has_little_space() && !self.source.starts_with("fuse") && !self.way.is_sftp()
+        self.has_little_space() && !self.source.starts_with("fuse") && !self.route.is_sftp()
     }
 
     /// Returns true if leftovers of an interrupted run stay for a day: on file systems that other machines may write to
@@ -166,7 +171,7 @@ impl Setting {
     /// truthfully, and there is enough space.
     pub fn may_be_resumed(&self) -> bool {
         let roomy = |name: &str| ["tmpfs", "ext4", "xfs", "btrfs", "plain"].contains(&name);
-        roomy(&self.source) && roomy(&self.target) && !self.is_plain() && !self.way.is_sftp()
+        roomy(&self.source) && roomy(&self.target) && !self.is_plain() && !self.route.is_sftp()
     }
 
     /// Returns the percentage of steps with a fault.
@@ -192,7 +197,7 @@ impl Setting {
         if Self::lies(&self.source).size_zero {
             source.values_mut().for_each(|entry| entry.told_bytes = 0);
         }
-        self.way.as_seen(source)
+        self.route.as_seen(source)
     }
 
     /// Returns the target as its file system shows it. Mutations bypass the lies.
@@ -212,7 +217,7 @@ impl Setting {
     /// Returns limits of a tree for which both sides have space.
     pub fn within(&self, limits: Limits) -> Limits {
         let mut limits = limits;
-        let slow = self.source.starts_with("fuse") || self.target.starts_with("fuse") || self.way.is_sftp();
+        let slow = self.source.starts_with("fuse") || self.target.starts_with("fuse") || self.route.is_sftp();
         if slow || matches!(self.target.as_str(), "ntfs3g" | "exfatfuse") || self.source_is_image() {
             limits.size_bytes = limits.size_bytes.min(9 << 20);
         }
@@ -236,7 +241,7 @@ impl Setting {
 
     /// Removes from a step what the setting does not allow.
     pub fn fit(&self, step: &mut Step) {
-        self.way.fit(step);
+        self.route.fit(step);
         let small = ["ntfs3g", "exfatfuse"].contains(&self.target.as_str()) || !self.abilities().hard_links;
         if small {
             step.in_place = false;
@@ -251,53 +256,53 @@ impl Setting {
     pub fn abilities(&self) -> Abilities {
         let able = match Self::kind(&self.target) {
             Some(kind) => {
-                let holds = holds::of(&kind);
+                let capabilities = capabilities::of(&kind);
                 Abilities {
-                    owners: holds.owners,
-                    modes: holds.modes,
-                    symlinks: holds.symlinks,
-                    link_bytes_max: holds.link_bytes_max,
-                    hard_links: holds.hard_links,
+                    owners: capabilities.owners,
+                    modes: capabilities.modes,
+                    symlinks: capabilities.symlinks,
+                    link_bytes_max: capabilities.link_bytes_max,
+                    hard_links: capabilities.hard_links,
                     tells_inodes: true,
                     inode_numbers: u64::MAX,
                     remembers_names: Self::lies(&self.target).inode_numbers_lie,
                     cuts_times: false,
-                    special_files: holds.special_files,
-                    user_xattrs: holds.user_xattrs,
-                    trusted_xattrs: holds.trusted_xattrs,
-                    acls: holds.acls,
-                    any_names: holds.any_names,
-                    case_sensitive: holds.case_sensitive,
+                    special_files: capabilities.special_files,
+                    user_xattrs: capabilities.user_xattrs,
+                    trusted_xattrs: capabilities.trusted_xattrs,
+                    acls: capabilities.acls,
+                    any_names: capabilities.any_names,
+                    case_sensitive: capabilities.case_sensitive,
                     loose: matches!(kind, FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse),
-                    mtime_step_ns: holds.mtime_step_ns,
+                    mtime_step_ns: capabilities.mtime_step_ns,
                     seen_step_ns: 1,
                     seen_early_step_ns: 1,
-                    mtime_range_s: holds.mtime_range_s,
+                    mtime_range_s: capabilities.mtime_range_s,
                     // A full file system has no space for attributes either, and tmpfs counts them as inodes.
                     xattr_bytes_max: if self.has_little_space() {
                         0
-                    } else if holds.xattr_bytes_max >= 65_536 {
+                    } else if capabilities.xattr_bytes_max >= 65_536 {
                         usize::MAX
                     } else {
-                        holds.xattr_bytes_max
+                        capabilities.xattr_bytes_max
                     },
                 }
             }
             None => Abilities::default(),
         };
-        let mut able = self.way.limit(able);
+        let mut able = self.route.limit(able);
         if Self::lies(&self.source).no_xattrs {
             // Attributes that a source cannot have are left as they are. Access control lists are removed, since they
             // would grant other permissions than the mode.
             (able.user_xattrs, able.trusted_xattrs) = (false, false);
         }
         // From an SFTP server each name is a file of its own, whatever its inode number.
-        if self.way != Way::PullSftp {
+        if self.route != Route::PullSftp {
             able.inode_numbers = Self::lies(&self.source).inode_numbers();
         }
-        able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
+        able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| capabilities::of(&kind).mtime_step_ns);
         // Over SFTP both sides show whole seconds, and entries that are equal in these are left alone.
-        if self.way.is_sftp() {
+        if self.route.is_sftp() {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);
         }
         let early_ns = if self.source.starts_with("fuse") { 1_000_000_000 } else { 1 };
@@ -312,8 +317,8 @@ impl Setting {
 pub struct Pool {
     scratch: PathBuf,
     program: PathBuf,
-    mounts: HashMap<(bool, String), Mounted>,
-    hosts: Option<Hosts>,
+    mounts: HashMap<(bool, String), MountedFileSystem>,
+    hosts: Option<TestHosts>,
     number: u64,
 }
 
@@ -326,29 +331,31 @@ impl Pool {
     }
 
     /// Returns the hosts, which are started on first use.
-    pub fn hosts(&mut self) -> anyhow::Result<&Hosts> {
+    pub fn hosts(&mut self) -> anyhow::Result<&TestHosts> {
         if self.hosts.is_none() {
-            self.hosts = Some(Hosts::start(&self.scratch, &self.program)?);
+            self.hosts = Some(TestHosts::start(&self.scratch, &self.program)?);
         }
         self.hosts.as_ref().context("hosts")
     }
 
     /// Returns the hosts, if they were started.
-    pub fn started_hosts(&self) -> Option<&Hosts> {
+    pub fn started_hosts(&self) -> Option<&TestHosts> {
         self.hosts.as_ref()
     }
 
     /// Returns the hosts, and the mount of a target.
-    pub fn both(&mut self, target: &str) -> (Option<&Hosts>, Option<&mut Mounted>) {
+    pub fn both(&mut self, target: &str) -> (Option<&TestHosts>, Option<&mut MountedFileSystem>) {
         (self.hosts.as_ref(), self.mounts.get_mut(&(false, target.to_owned())))
     }
 
     /// Returns the directory of one side as hakobu sees it, and as the oracle does.
     fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         let folder = format!("h{}", self.number);
-        if ["tmpfs", "plain"].contains(&name) || Setting::kind(name).is_some_and(|kind| kind.is_read_only()) {
-            let place = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
-            return Ok([place.clone(), place]);
+        if ["tmpfs", "plain"].contains(&name)
+            || HistorySetting::kind(name).is_some_and(|kind| kind.is_read_only())
+        {
+            let directory = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
+            return Ok([directory.clone(), directory]);
         }
         let kind = FileSystemKind::parse(name)?;
         let key = (is_source, name.to_owned());
@@ -368,7 +375,7 @@ impl Pool {
     }
 
     /// Removes the mounts of a setting, so that a failure does not affect the next history.
-    pub fn forget(&mut self, setting: &Setting) {
+    pub fn forget(&mut self, setting: &HistorySetting) {
         self.mounts.remove(&(true, setting.source.clone()));
         self.mounts.remove(&(false, setting.target.clone()));
     }
@@ -384,7 +391,7 @@ impl Drop for Pool {
 
 /// The directories of one history. Dropping it removes them.
 #[derive(Debug)]
-pub struct Ground {
+pub struct HistoryDirectories {
     /// The side of the source as hakobu sees it. Contains `source`.
     pub source: PathBuf,
     /// The side of the target. Contains `target` and `one`.
@@ -395,27 +402,27 @@ pub struct Ground {
     pub true_target: PathBuf,
     /// The directory of reports, lists and outputs.
     pub notes: PathBuf,
-    image: Option<Mounted>,
+    image: Option<MountedFileSystem>,
     keep: bool,
 }
 
-impl Ground {
+impl HistoryDirectories {
     /// Creates the directories of a history.
-    pub fn new(setting: &Setting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
+    pub fn new(setting: &HistorySetting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
         pool.number += 1;
         let [source, true_source] = pool.side(true, &setting.source)?;
         let [target, true_target] = pool.side(false, &setting.target)?;
         let notes = pool.scratch.join(format!("n{}", pool.number));
-        let ground = Self { source, target, true_source, true_target, notes, image: None, keep };
-        for place in [&ground.true_source, &ground.true_target, &ground.notes] {
-            clear(place);
-            std::fs::create_dir_all(place).with_context(|| format!("making {}", place.display()))?;
+        let directories = Self { source, target, true_source, true_target, notes, image: None, keep };
+        for directory in [&directories.true_source, &directories.true_target, &directories.notes] {
+            clear(directory);
+            std::fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         }
-        Ok(ground)
+        Ok(directories)
     }
 
     /// Creates the image of a read-only source anew.
-    pub fn make_image(&mut self, setting: &Setting) -> anyhow::Result<()> {
+    pub fn make_image(&mut self, setting: &HistorySetting) -> anyhow::Result<()> {
         self.image = None;
         let kind = FileSystemKind::parse(&setting.source)?;
         self.image = Some(mount_read_only_of(&kind, &self.true_source, &self.notes)?);
@@ -424,27 +431,27 @@ impl Ground {
 
     /// Returns the path of the source for hakobu.
     pub fn shown_source(&self) -> PathBuf {
-        self.image.as_ref().map_or(self.source.as_path(), Mounted::path).join("source")
+        self.image.as_ref().map_or(self.source.as_path(), MountedFileSystem::path).join("source")
     }
 
     /// Returns the path of the source for the oracle, as it is for this step.
     pub fn seen_source(&self) -> PathBuf {
-        self.image.as_ref().map_or(self.true_source.as_path(), Mounted::path).join("source")
+        self.image.as_ref().map_or(self.true_source.as_path(), MountedFileSystem::path).join("source")
     }
 }
 
-impl Drop for Ground {
+impl Drop for HistoryDirectories {
     fn drop(&mut self) {
         self.image = None;
         if !self.keep {
-            for place in [&self.true_source, &self.true_target, &self.notes] {
-                clear(place);
+            for directory in [&self.true_source, &self.true_target, &self.notes] {
+                clear(directory);
             }
         }
     }
 }
 
-fn clear(place: &Path) {
+fn clear(directory: &Path) {
     // If this fails, creating the directory again fails too.
-    let _ = std::fs::remove_dir_all(place);
+    let _ = std::fs::remove_dir_all(directory);
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 pub const SECRET: &[u8] = b"this must not be copied: it is not in the source\n";
 
 /// A `SplitMix64` generator.
-pub(super) struct Random(u64);
+pub(super) struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -62,7 +62,7 @@ fn entries(tree: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
 
 /// Changes a source until `enough` is set, and returns the changed paths below it. Symbolic links lead to `outside`.
 pub(super) fn meddle(source: &Path, outside: &Path, seed: u64, enough: &AtomicBool) -> Vec<PathBuf> {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut changed = Vec::new();
     let _ = fs::create_dir_all(outside);
     let _ = fs::write(outside.join("secret"), SECRET);
@@ -81,7 +81,7 @@ pub(super) fn meddle(source: &Path, outside: &Path, seed: u64, enough: &AtomicBo
     changed
 }
 
-fn change(path: &Path, kind: usize, outside: &Path, random: &mut Random) -> std::io::Result<()> {
+fn change(path: &Path, kind: usize, outside: &Path, random: &mut SplitMix64) -> std::io::Result<()> {
     let open = || fs::OpenOptions::new().read(true).write(true).open(path);
     let beside = path.with_extension("meddled");
     match kind {
@@ -123,7 +123,7 @@ fn change(path: &Path, kind: usize, outside: &Path, random: &mut Random) -> std:
 
 /// The change of a directory of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum DirectoryChange {
     /// Renames it, and puts a symbolic link to `outside` in its place.
     Swap,
     /// Renames it.
@@ -133,14 +133,14 @@ pub(super) enum Deed {
 }
 
 /// Changes one directory below the target. Returns its path, or `None` if there is none or the change fails.
-pub(super) fn tamper(target: &Path, outside: &Path, seed: u64, deed: Deed) -> Option<PathBuf> {
-    let directory = Random::new(seed).pick(&entries(target).1)?.clone();
+pub(super) fn tamper(target: &Path, outside: &Path, seed: u64, deed: DirectoryChange) -> Option<PathBuf> {
+    let directory = SplitMix64::new(seed).pick(&entries(target).1)?.clone();
     let beside = directory.with_extension("tampered");
     let done = match deed {
         // A new entry may stop the removal, but what was removed before is gone.
-        Deed::Remove => fs::remove_dir_all(&directory).or(Ok(())),
-        Deed::Rename => fs::rename(&directory, beside),
-        Deed::Swap => fs::create_dir_all(outside)
+        DirectoryChange::Remove => fs::remove_dir_all(&directory).or(Ok(())),
+        DirectoryChange::Rename => fs::rename(&directory, beside),
+        DirectoryChange::Swap => fs::create_dir_all(outside)
             .and_then(|()| fs::rename(&directory, beside))
             .and_then(|()| symlink(outside, &directory)),
     };

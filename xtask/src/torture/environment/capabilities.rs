@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, Timespec, Timestamps, XattrFlags};
 
-use super::file_system::{FileSystemKind, Mounted};
+use super::file_system::{FileSystemKind, MountedFileSystem};
 
 /// The capabilities of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holds {
+pub struct FileSystemCapabilities {
     /// Owners and groups.
     pub owners: bool,
     /// All bits of the mode.
@@ -52,7 +52,7 @@ pub struct Holds {
 }
 
 /// A file system that keeps everything exactly.
-const FULL: Holds = Holds {
+const FULL: FileSystemCapabilities = FileSystemCapabilities {
     owners: true,
     modes: true,
     symlinks: true,
@@ -77,17 +77,23 @@ const FULL: Holds = Holds {
 const EXT4_RANGE_S: (i64, i64) = (i32::MIN as i64, (1 << 34) - 1 + i32::MIN as i64);
 /// Unsigned nanoseconds since 1901, in 64 bits.
 const XFS_RANGE_S: (i64, i64) = (i32::MIN as i64, (u64::MAX / 1_000_000_000) as i64 + i32::MIN as i64);
-const EXT4: Holds =
-    Holds { mtime_range_s: EXT4_RANGE_S, xattr_bytes_max: 3_900, links_max: Some(65_000), ..FULL };
+const EXT4: FileSystemCapabilities = FileSystemCapabilities {
+    mtime_range_s: EXT4_RANGE_S,
+    xattr_bytes_max: 3_900,
+    links_max: Some(65_000),
+    ..FULL
+};
 
 /// Returns the capabilities of a kind of file system.
 #[must_use]
-pub fn of(kind: &FileSystemKind) -> Holds {
+pub fn of(kind: &FileSystemKind) -> FileSystemCapabilities {
     match kind {
         FileSystemKind::Ext4 => EXT4,
         // The image is small, so blocks have 1 KiB.
-        FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, link_bytes_max: 1_023, ..EXT4 },
-        FileSystemKind::Ext4Small => Holds {
+        FileSystemKind::FullBytes => {
+            FileSystemCapabilities { xattr_bytes_max: 900, link_bytes_max: 1_023, ..EXT4 }
+        }
+        FileSystemKind::Ext4Small => FileSystemCapabilities {
             mtime_step_ns: 1_000_000_000,
             mtime_range_s: (i64::from(i32::MIN), i64::from(i32::MAX)),
             xattr_bytes_max: 900,
@@ -95,22 +101,24 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             ..EXT4
         },
         FileSystemKind::Xfs | FileSystemKind::SmallXfs => {
-            Holds { mtime_range_s: XFS_RANGE_S, link_bytes_max: 1_023, ..FULL }
+            FileSystemCapabilities { mtime_range_s: XFS_RANGE_S, link_bytes_max: 1_023, ..FULL }
         }
-        FileSystemKind::Btrfs => Holds { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL },
+        FileSystemKind::Btrfs => {
+            FileSystemCapabilities { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL }
+        }
         FileSystemKind::Tmpfs
         | FileSystemKind::FullInodes
         | FileSystemKind::SmallTmpfs
         | FileSystemKind::Overlay => FULL,
-        FileSystemKind::Erofs => Holds { writable: false, ..FULL },
-        FileSystemKind::Squashfs => Holds {
+        FileSystemKind::Erofs => FileSystemCapabilities { writable: false, ..FULL },
+        FileSystemKind::Squashfs => FileSystemCapabilities {
             writable: false,
             acls: false,
             mtime_step_ns: 1_000_000_000,
             mtime_range_s: (0, u32::MAX as i64),
             ..FULL
         },
-        FileSystemKind::Fuse(lies) => Holds {
+        FileSystemKind::Fuse(lies) => FileSystemCapabilities {
             owners: !lies.no_owners,
             modes: !lies.no_owners,
             hard_links: !lies.no_hard_links,
@@ -122,7 +130,7 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             // The rest depends on the file system below, which is assumed to be ext4.
             ..EXT4
         },
-        FileSystemKind::Ntfs3g => Holds {
+        FileSystemKind::Ntfs3g => FileSystemCapabilities {
             acls: false,
             any_names: false,
             mtime_step_ns: 100,
@@ -131,7 +139,7 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             links_max: Some(1_024),
             ..FULL
         },
-        FileSystemKind::ExfatFuse => Holds {
+        FileSystemKind::ExfatFuse => FileSystemCapabilities {
             owners: false,
             modes: false,
             symlinks: false,
@@ -181,22 +189,22 @@ const TRIED_S: [i64; 19] = [
 ///
 /// # Errors
 /// Returns an error if not even a file can be created.
-pub fn differences(mounted: &mut Mounted) -> anyhow::Result<Vec<String>> {
-    let at = mounted.path().join(".ground-try");
+pub fn differences(mounted: &mut MountedFileSystem) -> anyhow::Result<Vec<String>> {
+    let at = mounted.path().join(".environment-try");
     fs::create_dir(&at).with_context(|| format!("make {}", at.display()))?;
-    let holds = mounted.holds().clone();
-    let mut wrong = tried(&holds, &at)?;
+    let capabilities = mounted.capabilities().clone();
+    let mut wrong = tried(&capabilities, &at)?;
     set_times(&at)?;
     if mounted.can_remount() {
         // The cache may hold more than the file system keeps.
         mounted.remount()?;
     }
-    wrong.extend(kept_times(&holds, &at)?);
+    wrong.extend(kept_times(&capabilities, &at)?);
     fs::remove_dir_all(&at)?;
     Ok(wrong)
 }
 
-fn tried(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
+fn tried(capabilities: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
     let file = at.join("file");
     fs::write(&file, b"content")?;
     let mut wrong = Vec::new();
@@ -207,47 +215,51 @@ fn tried(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
     };
     let owner = std::os::unix::fs::chown(&file, Some(12_345), Some(54_321)).is_ok();
     let seen = fs::metadata(&file)?;
-    check("owners", holds.owners, owner && (seen.uid(), seen.gid()) == (12_345, 54_321));
+    check("owners", capabilities.owners, owner && (seen.uid(), seen.gid()) == (12_345, 54_321));
     let modes = [0o4751, 0o2640, 0o1000, 0o007].into_iter().all(|mode| {
         let set = fs::set_permissions(&file, fs::Permissions::from_mode(mode));
         set.is_ok() && fs::metadata(&file).is_ok_and(|seen| seen.mode() & 0o7777 == mode)
     });
-    check("modes", holds.modes, modes);
-    check("symlinks", holds.symlinks, std::os::unix::fs::symlink("nowhere", at.join("link")).is_ok());
-    check("hard_links", holds.hard_links, fs::hard_link(&file, at.join("name")).is_ok());
+    check("modes", capabilities.modes, modes);
+    check("symlinks", capabilities.symlinks, std::os::unix::fs::symlink("nowhere", at.join("link")).is_ok());
+    check("hard_links", capabilities.hard_links, fs::hard_link(&file, at.join("name")).is_ok());
     let pipe = rustix::fs::mknodat(CWD, at.join("pipe"), FileType::Fifo, Mode::RWXU, 0);
     let device = rustix::fs::mknodat(CWD, at.join("device"), FileType::CharacterDevice, Mode::RWXU, 0x103);
-    check("special_files", holds.special_files, pipe.is_ok() && device.is_ok());
+    check("special_files", capabilities.special_files, pipe.is_ok() && device.is_ok());
     let sparse = File::create(at.join("sparse"))?;
     sparse.set_len(8 << 20)?;
     let _ = rustix::fs::fallocate(&sparse, FallocateFlags::KEEP_SIZE, 4 << 20, 4_096);
-    check("holes", holds.holes, sparse.metadata()?.blocks() < 8 << 11);
+    check("holes", capabilities.holes, sparse.metadata()?.blocks() < 8 << 11);
     drop(sparse);
     let set = |name: &str, value: &[u8]| rustix::fs::setxattr(&file, name, value, XattrFlags::empty());
-    check("user_xattrs", holds.user_xattrs, set("user.a", b"1").is_ok());
-    check("trusted_xattrs", holds.trusted_xattrs, set("trusted.a", b"1").is_ok());
+    check("user_xattrs", capabilities.user_xattrs, set("user.a", b"1").is_ok());
+    check("trusted_xattrs", capabilities.trusted_xattrs, set("trusted.a", b"1").is_ok());
     let _ = rustix::fs::removexattr(&file, "trusted.a");
-    check("acls", holds.acls, set("system.posix_acl_access", &acl()).is_ok());
-    if holds.user_xattrs {
-        check("xattr_bytes_max", true, set("user.a", &vec![7; holds.xattr_bytes_max]).is_ok());
+    check("acls", capabilities.acls, set("system.posix_acl_access", &acl()).is_ok());
+    if capabilities.user_xattrs {
+        check("xattr_bytes_max", true, set("user.a", &vec![7; capabilities.xattr_bytes_max]).is_ok());
         check(
             "xattr_bytes_max + 8 KiB",
             false,
-            set("user.a", &vec![7; holds.xattr_bytes_max + 8_192]).is_ok(),
+            set("user.a", &vec![7; capabilities.xattr_bytes_max + 8_192]).is_ok(),
         );
     }
     fs::write(at.join("Case"), b"")?;
-    check("case_sensitive", holds.case_sensitive, fs::symlink_metadata(at.join("cASE")).is_err());
+    check("case_sensitive", capabilities.case_sensitive, fs::symlink_metadata(at.join("cASE")).is_err());
     let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff\xfe\n");
-    check("any_names", holds.any_names, fs::write(at.join(odd), b"").is_ok());
-    check("name_bytes_max", true, fs::write(at.join("n".repeat(holds.name_bytes_max)), b"").is_ok());
-    if holds.symlinks {
+    check("any_names", capabilities.any_names, fs::write(at.join(odd), b"").is_ok());
+    check("name_bytes_max", true, fs::write(at.join("n".repeat(capabilities.name_bytes_max)), b"").is_ok());
+    if capabilities.symlinks {
         let link =
             |length: usize| std::os::unix::fs::symlink("t".repeat(length), at.join(format!("link {length}")));
-        check("link_bytes_max", true, link(holds.link_bytes_max).is_ok());
-        check("link_bytes_max + 1", false, link(holds.link_bytes_max + 1).is_ok());
+        check("link_bytes_max", true, link(capabilities.link_bytes_max).is_ok());
+        check("link_bytes_max + 1", false, link(capabilities.link_bytes_max + 1).is_ok());
     }
-    check("name_bytes_max + 1", false, fs::write(at.join("n".repeat(holds.name_bytes_max + 1)), b"").is_ok());
+    check(
+        "name_bytes_max + 1",
+        false,
+        fs::write(at.join("n".repeat(capabilities.name_bytes_max + 1)), b"").is_ok(),
+    );
     Ok(wrong)
 }
 
@@ -269,10 +281,10 @@ fn set_times(at: &Path) -> anyhow::Result<()> {
 }
 
 /// Checks that each tested time is kept exactly if it is within the range, and not otherwise.
-fn kept_times(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
+fn kept_times(capabilities: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
     let mut wrong = Vec::new();
-    let (first, last) = holds.mtime_range_s;
-    let step_s = (holds.mtime_step_ns / 1_000_000_000).max(1) as i64;
+    let (first, last) = capabilities.mtime_range_s;
+    let step_s = (capabilities.mtime_step_ns / 1_000_000_000).max(1) as i64;
     for second in TRIED_S.into_iter().filter(|second| second % step_s == 0) {
         let kept = fs::metadata(at.join(format!("time{second}")))?.mtime() == second;
         if kept != (first..=last).contains(&second) {
@@ -282,7 +294,7 @@ fn kept_times(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
     let (second, nanosecond) = STEP_TRIED;
     let seen = fs::metadata(at.join(format!("time{second}")))?;
     let all = i128::from(second) * 1_000_000_000 + i128::from(nanosecond);
-    let step = i128::from(holds.mtime_step_ns);
+    let step = i128::from(capabilities.mtime_step_ns);
     let (expected, found) =
         (all / step * step, i128::from(seen.mtime()) * 1_000_000_000 + i128::from(seen.mtime_nsec()));
     if expected != found {

@@ -1,11 +1,11 @@
 //! The faults that can happen while hakobu runs. `run.rs` carries them out.
 //!
 //! To add a fault, add a variant here, and its effect in `act` of `run.rs`. Changes of trees that continue for a while
-//! belong in `meddling.rs`.
+//! belong in `tree_changes.rs`.
 
 use serde::{Deserialize, Serialize};
 
-use super::hosts::Host;
+use super::hosts::TestHost;
 
 /// The moment of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub enum Process {
     /// The ssh clients that it has started.
     Ssh,
     /// The agents on a host.
-    Agent(Host),
+    Agent(TestHost),
 }
 
 /// A fault.
@@ -64,7 +64,7 @@ pub enum Fault {
     /// A host is disconnected from the network for a while.
     LinkDown {
         /// The host.
-        host: Host,
+        host: TestHost,
         /// The duration in milliseconds.
         ms: u64,
         /// The moment.

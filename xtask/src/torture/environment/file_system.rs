@@ -1,7 +1,7 @@
 //! File systems to copy from and to: real ones in images, full ones, read-only ones, and one that lies.
 //!
 //! To add one, add a variant of [`FileSystemKind`], its creation and mounting in [`mount`], and its capabilities in
-//! `holds.rs`. Then `cargo xtask ground holds KIND` checks these.
+//! `capabilities.rs`. Then `cargo xtask environment holds KIND` checks these.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::capabilities::{self, FileSystemCapabilities};
 use super::fuse::Lies;
-use super::holds::{self, Holds};
 use super::leftovers;
 
 /// A kind of file system.
@@ -97,7 +97,7 @@ impl FileSystemKind {
         matches!(self, Self::Erofs | Self::Squashfs)
     }
 
-    /// Returns true if [`Mounted::power_cut`] works.
+    /// Returns true if [`MountedFileSystem::power_cut`] works.
     #[must_use]
     pub fn can_lose_power(&self) -> bool {
         matches!(self, Self::Ext4 | Self::Xfs | Self::Ext4Small)
@@ -118,9 +118,9 @@ fn told(lies: &Lies) -> String {
 
 /// A mounted file system. Dropping it unmounts it, frees its loop device and removes its image.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountedFileSystem {
     kind: FileSystemKind,
-    holds: Holds,
+    capabilities: FileSystemCapabilities,
     /// The directory of everything that belongs to it. Its name identifies the process that created it.
     folder: PathBuf,
     /// The mount point.
@@ -137,9 +137,9 @@ pub struct Mounted {
 ///
 /// # Errors
 /// Returns an error if a tool is missing (the text names its package), or creating or mounting fails.
-pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
+pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<MountedFileSystem> {
     ensure!(!kind.is_read_only(), "{} is made of a tree: mount_read_only_of", kind.name());
-    let mut new = Mounted::new(kind, scratch)?;
+    let mut new = MountedFileSystem::new(kind, scratch)?;
     match kind {
         FileSystemKind::Ext4 => {
             new.image(
@@ -206,8 +206,12 @@ pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
 ///
 /// # Errors
 /// Returns an error if a tool is missing (the text names its package), or creating or mounting fails.
-pub fn mount_read_only_of(kind: &FileSystemKind, from: &Path, scratch: &Path) -> anyhow::Result<Mounted> {
-    let mut new = Mounted::new(kind, scratch)?;
+pub fn mount_read_only_of(
+    kind: &FileSystemKind,
+    from: &Path,
+    scratch: &Path,
+) -> anyhow::Result<MountedFileSystem> {
+    let mut new = MountedFileSystem::new(kind, scratch)?;
     let image = new.folder.join("image");
     match kind {
         FileSystemKind::Erofs => {
@@ -230,18 +234,18 @@ pub fn mount_read_only_of(kind: &FileSystemKind, from: &Path, scratch: &Path) ->
     Ok(new)
 }
 
-impl Mounted {
+impl MountedFileSystem {
     fn new(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Self> {
         let scratch =
             scratch.canonicalize().with_context(|| format!("scratch folder {}", scratch.display()))?;
         let folder = scratch.join(leftovers::new_name());
         let point = folder.join("mount");
         fs::create_dir_all(&point).with_context(|| format!("make {}", point.display()))?;
-        let holds = holds::of(kind);
+        let capabilities = capabilities::of(kind);
         let kind = kind.clone();
         Ok(Self {
             kind,
-            holds,
+            capabilities,
             folder,
             point,
             below: None,
@@ -265,8 +269,8 @@ impl Mounted {
 
     /// Returns the capabilities.
     #[must_use]
-    pub fn holds(&self) -> &Holds {
-        &self.holds
+    pub fn capabilities(&self) -> &FileSystemCapabilities {
+        &self.capabilities
     }
 
     /// Returns the directory behind the lying file system, with the true state, or `None` for other kinds.
@@ -359,7 +363,7 @@ impl Mounted {
         fs::create_dir(&backing)?;
         let lies = serde_json::to_string(lies)?;
         let words: [OsString; 5] =
-            ["ground".into(), "lying-fs".into(), backing.into(), self.point.clone().into(), lies.into()];
+            ["environment".into(), "lying-fs".into(), backing.into(), self.point.clone().into(), lies.into()];
         let program = std::env::current_exe().context("own program")?;
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -376,7 +380,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedFileSystem {
     fn drop(&mut self) {
         leftovers::unmount(&self.point);
         if let Some(below) = &self.below {

@@ -17,14 +17,14 @@ use super::lies::Lies;
 /// The kernel's number of the root. It replaces the number of the backing directory.
 pub const ROOT: u64 = 1;
 
-struct Node {
+struct FuseNode {
     handle: Arc<OwnedFd>,
     lookups: u64,
 }
 
 /// All nodes of one mount.
 pub struct Nodes {
-    map: Mutex<HashMap<u64, Node>>,
+    map: Mutex<HashMap<u64, FuseNode>>,
     root_inode: u64,
     device: u64,
 }
@@ -38,7 +38,7 @@ impl Nodes {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(root, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&handle)?;
-        let node = Node { handle: Arc::new(handle), lookups: 1 };
+        let node = FuseNode { handle: Arc::new(handle), lookups: 1 };
         Ok(Self {
             map: Mutex::new(HashMap::from([(ROOT, node)])),
             root_inode: stat.st_ino,
@@ -46,7 +46,7 @@ impl Nodes {
         })
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<u64, Node>> {
+    fn map(&self) -> MutexGuard<'_, HashMap<u64, FuseNode>> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,7 +71,7 @@ impl Nodes {
         }
         let number = self.number(stat.st_ino);
         let mut map = self.map();
-        map.entry(number).or_insert_with(|| Node { handle: Arc::new(handle), lookups: 0 }).lookups += 1;
+        map.entry(number).or_insert_with(|| FuseNode { handle: Arc::new(handle), lookups: 0 }).lookups += 1;
         Ok((number, stat))
     }
 

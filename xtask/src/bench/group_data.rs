@@ -12,9 +12,9 @@ use hakobu_testkit::slow_fs::SlowFs;
 
 use super::content;
 use super::loops;
-use super::rows::{Group, Place, Target};
-use super::sources::{Medium, Source};
-use super::workshop::Workshop;
+use super::rows::{Group, Target, Topology};
+use super::scratch_space::ScratchSpace;
+use super::sources::{BenchSource, Medium};
 
 /// The duration of each operation on the slow file system.
 const SLOW: Duration = Duration::from_millis(1);
@@ -22,9 +22,9 @@ const SLOW: Duration = Duration::from_millis(1);
 /// The time after which the slow file system certainly shows a change that bypassed it.
 const FORGOTTEN: Duration = Duration::from_millis(1100);
 
-/// One end of a run.
+/// A source or a target: a file, a tree or a block device.
 #[derive(Debug)]
-pub struct Side {
+pub struct DataEndpoint {
     device: Option<LoopDevice>,
     content: PathBuf,
     /// The path that commands are given, if it is not the content's own path.
@@ -33,32 +33,32 @@ pub struct Side {
 
 /// The sources and the target of a group.
 #[derive(Debug)]
-pub struct Ground<'a> {
-    shop: &'a Workshop,
+pub struct GroupData<'a> {
+    scratch: &'a ScratchSpace,
     kind: Target,
-    sources: Vec<(Source, Side)>,
-    target: Side,
+    sources: Vec<(BenchSource, DataEndpoint)>,
+    target: DataEndpoint,
     /// True if a run left the target in an unknown state.
     spoiled: Cell<bool>,
     /// The mount through which everything is slow.
     slow: Option<SlowFs>,
 }
 
-/// The ends of one run.
+/// The source and the target of one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Paths<'a> {
-    pub kind: Source,
-    pub source: &'a Side,
-    pub target: &'a Side,
+pub struct RunPaths<'a> {
+    pub kind: BenchSource,
+    pub source: &'a DataEndpoint,
+    pub target: &'a DataEndpoint,
 }
 
-impl Side {
-    /// Returns an end that is a file or tree.
+impl DataEndpoint {
+    /// Returns an endpoint that is a file or tree.
     pub fn plain(path: PathBuf) -> Self {
         Self { device: None, content: path, shown: None }
     }
 
-    /// Returns an end that is a loop device on a file.
+    /// Returns an endpoint that is a loop device on a file.
     fn disk(content: PathBuf, medium: Medium) -> Result<Self> {
         Ok(Self { device: Some(loops::attach(&content, medium)?), content, shown: None })
     }
@@ -83,32 +83,32 @@ impl Side {
     }
 }
 
-impl<'a> Ground<'a> {
+impl<'a> GroupData<'a> {
     /// Creates the missing sources, and a target called `name`.
     ///
     /// # Errors
     /// Returns an error if something cannot be created, most likely because memory is full or root is needed.
-    pub fn new(shop: &'a Workshop, group: &Group, wanted: &[Source], name: &str) -> Result<Self> {
+    pub fn new(scratch: &'a ScratchSpace, group: &Group, wanted: &[BenchSource], name: &str) -> Result<Self> {
         let kind = group.target;
         let medium = match wanted.first() {
-            Some(Source::Disk { medium, .. }) => *medium,
+            Some(BenchSource::Disk { medium, .. }) => *medium,
             _ => Medium::Memory,
         };
         if medium == Medium::Memory {
             let target = wanted.iter().map(|source| source.memory_bytes()).max().unwrap_or(0);
-            shop.check_room(wanted, if kind == Target::Discard { 0 } else { target })?;
+            scratch.check_room(wanted, if kind == Target::Discard { 0 } else { target })?;
         }
         let mut sources = Vec::new();
         for source in wanted {
-            shop.go_on()?;
-            let content = shop.source(*source)?;
-            let side = match source {
-                Source::Disk { medium, .. } => Side::disk(content, *medium)?,
-                _ => Side::plain(content),
+            scratch.go_on()?;
+            let content = scratch.source(*source)?;
+            let endpoint = match source {
+                BenchSource::Disk { medium, .. } => DataEndpoint::disk(content, *medium)?,
+                _ => DataEndpoint::plain(content),
             };
-            sources.push((*source, side));
+            sources.push((*source, endpoint));
         }
-        let content = shop.target(name, medium);
+        let content = scratch.target(name, medium);
         let begins_equal = matches!(
             kind,
             Target::Equal
@@ -128,27 +128,29 @@ impl<'a> Ground<'a> {
             Target::Blank => content::hollow(&content, bytes).context("making the target")?,
             _ => {}
         }
-        let mut target = if kind.is_disk() { Side::disk(content, medium)? } else { Side::plain(content) };
+        let mut target =
+            if kind.is_disk() { DataEndpoint::disk(content, medium)? } else { DataEndpoint::plain(content) };
         let mut slow = None;
-        if group.place == Place::SlowFs {
-            let at = shop.memory().join(format!("slow-{name}"));
+        if group.topology == Topology::SlowFs {
+            let at = scratch.memory().join(format!("slow-{name}"));
             fs::create_dir_all(&at).context("making a directory to mount at")?;
-            slow = Some(SlowFs::mount(&at, shop.memory(), SLOW).context("mounting the slow file system")?);
-            for side in sources.iter_mut().map(|(_, side)| side).chain([&mut target]) {
-                side.shown = side.content.strip_prefix(shop.memory()).ok().map(|below| at.join(below));
+            slow = Some(SlowFs::mount(&at, scratch.memory(), SLOW).context("mounting the slow file system")?);
+            for endpoint in sources.iter_mut().map(|(_, endpoint)| endpoint).chain([&mut target]) {
+                endpoint.shown =
+                    endpoint.content.strip_prefix(scratch.memory()).ok().map(|below| at.join(below));
             }
         }
-        Ok(Self { shop, kind, sources, target, spoiled: Cell::new(false), slow })
+        Ok(Self { scratch, kind, sources, target, spoiled: Cell::new(false), slow })
     }
 
-    /// Returns the ends of a run from the source `kind`.
+    /// Returns the source `kind` and the target.
     ///
     /// # Errors
     /// Returns an error if `kind` is not one of the sources.
-    pub fn paths(&self, kind: Source) -> Result<Paths<'_>> {
+    pub fn paths(&self, kind: BenchSource) -> Result<RunPaths<'_>> {
         let found = self.sources.iter().find(|(source, _)| *source == kind);
         let (_, source) = found.context("a source that was not made")?;
-        Ok(Paths { kind, source, target: &self.target })
+        Ok(RunPaths { kind, source, target: &self.target })
     }
 
     /// Returns the path of the target's file or tree.
@@ -160,7 +162,7 @@ impl<'a> Ground<'a> {
     ///
     /// # Errors
     /// Returns an error if that fails.
-    pub fn ready(&self, kind: Source, check: bool) -> Result<()> {
+    pub fn ready(&self, kind: BenchSource, check: bool) -> Result<()> {
         self.prepare(kind, check)?;
         if self.slow.is_some() {
             // The changes bypassed the slow file system, which shows them once its cache has expired.
@@ -169,7 +171,7 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    fn prepare(&self, kind: Source, check: bool) -> Result<()> {
+    fn prepare(&self, kind: BenchSource, check: bool) -> Result<()> {
         match (self.kind, kind) {
             (Target::Discard | Target::Equal | Target::Same, _) => Ok(()),
             (Target::Outdated, _) => {
@@ -190,9 +192,9 @@ impl<'a> Ground<'a> {
                 fs::create_dir_all(empty).context("making an empty directory")?;
                 self.anew(kind)
             }
-            (Target::Fresh, _) => self.shop.clear_targets(),
+            (Target::Fresh, _) => self.scratch.clear_targets(),
             // Old content makes no difference to an overwriting run, and filling a slow disk takes time.
-            (Target::Disk, Source::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
+            (Target::Disk, BenchSource::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
             (Target::Disk, _) => {
                 content::fill(self.target.content(), kind.bytes()).context("filling the target")
             }
@@ -210,7 +212,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Replaces the target by a copy of the source.
-    fn anew(&self, kind: Source) -> Result<()> {
+    fn anew(&self, kind: BenchSource) -> Result<()> {
         let target = self.target.content();
         if target.exists() {
             fs::remove_dir_all(target).context("removing the target")?;
@@ -226,7 +228,7 @@ impl<'a> Ground<'a> {
         if !well {
             self.spoiled.set(true);
         }
-        if self.kind == Target::Fresh { self.shop.clear_targets() } else { Ok(()) }
+        if self.kind == Target::Fresh { self.scratch.clear_targets() } else { Ok(()) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The two ends of a group: the near one, where commands start, and the far one, behind a network and an ssh server.
+//! The two hosts of a group: the local one, where commands start, and the remote one, behind a network and an ssh
+//! server.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,14 +15,14 @@ use hakobu_testkit::link::LinkSettings;
 use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::Sshd;
 
-use super::ends::{Ends, EndsNetwork};
-use super::rows::Place;
-use super::workshop::Workshop;
+use super::hosts::{BenchHosts, HostNetwork};
+use super::rows::Topology;
+use super::scratch_space::ScratchSpace;
 
-/// The directory of tools that comes first on the near PATH.
-pub const NEAR_BIN: &str = "near-bin";
+/// The directory of tools that comes first on the local PATH.
+pub const LOCAL_BIN: &str = "local-bin";
 /// The directory of tools on the PATH of ssh sessions.
-pub const FAR_BIN: &str = "far-bin";
+pub const REMOTE_BIN: &str = "remote-bin";
 /// The directory of installed tools, on both PATHs.
 pub const INSTALLED_BIN: &str = "bin";
 
@@ -31,39 +32,39 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The module of the rsync daemon: the bench's directory in memory.
 const MODULE: &str = "bench";
 
-/// Both ends of a group. Dropping it stops the servers and then removes the network.
+/// The hosts of a group. Dropping it stops the servers and then removes the network.
 #[derive(Debug)]
-pub struct World {
-    place: Place,
+pub struct GroupHosts {
+    topology: Topology,
     // Fields are dropped in this order.
     rsyncd: Option<Rsyncd>,
-    ends: Ends,
+    hosts: BenchHosts,
     path: OsString,
     memory: PathBuf,
 }
 
-impl World {
-    /// Sets up the place.
+impl GroupHosts {
+    /// Sets up the hosts.
     ///
     /// # Errors
-    /// Returns the errors of [`Ends::up`].
-    pub fn up(place: Place, shop: &Workshop) -> Result<Self> {
-        let ends = Ends::up(shop, network(place))?;
-        let memory = shop.memory().to_owned();
-        let rsyncd = (place == Place::CappedLink)
+    /// Returns the errors of [`BenchHosts::up`].
+    pub fn up(topology: Topology, scratch: &ScratchSpace) -> Result<Self> {
+        let hosts = BenchHosts::up(scratch, network(topology))?;
+        let memory = scratch.memory().to_owned();
+        let rsyncd = (topology == Topology::CappedLink)
             .then(|| {
-                let address = ends.link()?.far().address();
-                let listens = DaemonAddress { address, netns: Some(ends.link()?.far().name()) };
+                let address = hosts.link()?.far().address();
+                let listens = DaemonAddress { address, netns: Some(hosts.link()?.far().name()) };
                 let module = Module { name: MODULE, path: &memory, lines: "" };
                 Rsyncd::start_at(listens, &[module]).context("starting an rsync daemon")
             })
             .transpose()?;
-        let path = add_ssh_tools(shop, ends.sshd())?;
-        Ok(Self { place, rsyncd, ends, path, memory })
+        let path = add_ssh_tools(scratch, hosts.sshd())?;
+        Ok(Self { topology, rsyncd, hosts, path, memory })
     }
 
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn topology(&self) -> Topology {
+        self.topology
     }
 
     /// Returns the rsync URL of a path in memory, or `None` if there is no daemon.
@@ -81,14 +82,14 @@ impl World {
         Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
     }
 
-    /// Returns a command line at the near end, with its environment except for the paths.
-    pub fn near(&self, line: &str) -> Command {
-        self.shell(self.ends.netns().map(|(near, _)| near), line)
+    /// Returns a command line on the local host, with its environment except for the paths.
+    pub fn local_command(&self, line: &str) -> Command {
+        self.shell(self.hosts.netns().map(|(near, _)| near), line)
     }
 
-    /// Returns a command line at the far end, started without ssh.
-    pub fn far(&self, line: &str) -> Command {
-        self.shell(self.ends.netns().map(|(_, far)| far), line)
+    /// Returns a command line on the remote host, started without ssh.
+    pub fn remote_command(&self, line: &str) -> Command {
+        self.shell(self.hosts.netns().map(|(_, far)| far), line)
     }
 
     fn shell(&self, netns: Option<&str>, line: &str) -> Command {
@@ -99,29 +100,29 @@ impl World {
         words.extend(["bash", "-o", "pipefail", "-c", line]);
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).env("PATH", &self.path).env("LC_ALL", "C.UTF-8");
-        let sshd = self.ends.sshd();
+        let sshd = self.hosts.sshd();
         command.env("HOST", sshd.host()).env("ADDRESS", sshd.address().to_string());
         // The user's settings for hakobu must not affect the measurement.
         command.env_remove("HAKOBU_SSH");
         command
     }
 
-    /// Returns the bytes sent between the two ends so far, in the direction that carried more, by the interface's
+    /// Returns the bytes sent between the two hosts so far, in the direction that carried more, by the interface's
     /// counters.
     ///
     /// # Errors
     /// Returns an error if the counters cannot be read.
     pub fn travelled_bytes(&self) -> Result<u64> {
-        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.ends.sshd().id()))?;
-        travelled(&table, self.ends.netns().is_none()).context("/proc/net/dev has another format")
+        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.hosts.sshd().id()))?;
+        travelled(&table, self.hosts.netns().is_none()).context("/proc/net/dev has another format")
     }
 
-    /// Waits until nobody is logged in at the far end, and the rsync daemon serves nobody.
+    /// Waits until nobody is logged in on the remote host, and the rsync daemon serves nobody.
     ///
     /// # Errors
     /// Returns an error if they keep running.
     pub fn wait_for_sessions(&self) -> Result<()> {
-        self.ends.wait_for_sessions()?;
+        self.hosts.wait_for_sessions()?;
         let deadline = Instant::now() + DAEMON_LIMIT;
         while self.rsyncd.as_ref().is_some_and(|daemon| !daemon.serving().is_empty()) {
             ensure!(Instant::now() < deadline, "the rsync daemon still serves after {DAEMON_LIMIT:?}");
@@ -132,7 +133,7 @@ impl World {
 
     /// Returns the longest delay of a packet on the emulated link beyond its due time.
     pub fn link_late_most(&self) -> Option<Duration> {
-        self.ends.link_late_most()
+        self.hosts.link_late_most()
     }
 }
 
@@ -147,17 +148,17 @@ fn travelled(table: &str, on_loopback: bool) -> Option<u64> {
     ours.map(|(_, figures)| bytes(figures)).sum()
 }
 
-fn network(place: Place) -> EndsNetwork {
-    match place {
-        Place::Loopback | Place::SlowFs => EndsNetwork::Loopback,
-        Place::Veth => EndsNetwork::Veth(None),
-        Place::VethCubic => EndsNetwork::Veth(Some("cubic")),
-        Place::CappedLink => EndsNetwork::Link(LinkSettings {
+fn network(topology: Topology) -> HostNetwork {
+    match topology {
+        Topology::Loopback | Topology::SlowFs => HostNetwork::Loopback,
+        Topology::Veth => HostNetwork::Veth(None),
+        Topology::VethCubic => HostNetwork::Veth(Some("cubic")),
+        Topology::CappedLink => HostNetwork::Link(LinkSettings {
             connection_rate_bits_per_second: Some(50_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(20))
         }),
-        Place::LongLink => EndsNetwork::Link(LinkSettings {
+        Topology::LongLink => HostNetwork::Link(LinkSettings {
             rate_bits_per_second: Some(1_000_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(100))
@@ -165,18 +166,18 @@ fn network(place: Place) -> EndsNetwork {
     }
 }
 
-/// Puts ssh, scp and sftp that know the server on the near PATH, so that command lines are as users type them. Returns
+/// Puts ssh, scp and sftp that know the server on the local PATH, so that command lines are as users type them. Returns
 /// that PATH.
-fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
+fn add_ssh_tools(scratch: &ScratchSpace, sshd: &Sshd) -> Result<OsString> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
     for tool in ["ssh", "scp", "sftp"] {
         let found = std::env::split_paths(&usual).map(|dir| dir.join(tool)).find(|path| path.is_file());
         let found = found.with_context(|| format!("there is no {tool}"))?;
         let config = sshd.client_config();
         let line = format!("exec {} -F {} \"$@\"", quote(&found), quote(&config));
-        shop.script(NEAR_BIN, tool, &line)?;
+        scratch.script(LOCAL_BIN, tool, &line)?;
     }
-    let first = [shop.tools().join(NEAR_BIN), shop.installed().join(INSTALLED_BIN)];
+    let first = [scratch.tools().join(LOCAL_BIN), scratch.installed().join(INSTALLED_BIN)];
     std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual))).context("making the PATH")
 }
 
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_travelled_is_read_from_a_recorded_file() {
+    fn sent_bytes_are_read_from_a_recorded_file() {
         let table = "\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop

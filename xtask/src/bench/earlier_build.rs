@@ -5,9 +5,9 @@ use std::path::Path;
 
 use hakobu_core::shell::quote;
 
-use super::Chosen;
-use super::judged::Judged;
-use super::rows::{Course, Goal, Group, Row, Way};
+use super::GroupSelection;
+use super::goal_quantity::GoalQuantity;
+use super::rows::{BenchMethod, Goal, Group, RunMode, TableRow};
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
 const AT_LEAST: f64 = 0.95;
@@ -15,38 +15,39 @@ const AIM: f64 = 0.97;
 
 /// Returns groups that compare each of our methods with the same method run by `program`, an earlier build. Methods
 /// that are killed half way and methods that are only for information are left out.
-pub(super) fn beside(chosen: &[Chosen], program: &Path) -> Vec<Chosen> {
+pub(super) fn beside(chosen: &[GroupSelection], program: &Path) -> Vec<GroupSelection> {
     let compared = chosen.iter().filter(|chosen| !chosen.group.extra);
-    compared.map(|chosen| beside_group(chosen, program)).filter(|chosen| !chosen.ways.is_empty()).collect()
+    compared.map(|chosen| beside_group(chosen, program)).filter(|chosen| !chosen.methods.is_empty()).collect()
 }
 
-fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
-    let (mut ways, mut rows): (Vec<Way>, Vec<Row>) = (Vec::new(), Vec::new());
+fn beside_group(chosen: &GroupSelection, program: &Path) -> GroupSelection {
+    let (mut methods, mut rows): (Vec<BenchMethod>, Vec<TableRow>) = (Vec::new(), Vec::new());
     for (row, _) in &chosen.rows {
-        let Some(way) = chosen.ways.iter().find(|way| way.name == row.way) else { continue };
-        let is_there = ways.iter().any(|other| other.name == way.name);
-        if is_there || way.extra || way.course != Course::Whole {
+        let Some(method) = chosen.methods.iter().find(|method| method.name == row.method) else { continue };
+        let is_there = methods.iter().any(|other| other.name == method.name);
+        if is_there || method.extra || method.mode != RunMode::Whole {
             continue;
         }
-        let Some(near) = earlier(way.near, program) else { continue };
-        let name: &'static str = leak(format!("{} before", way.name));
+        let Some(local) = earlier(method.local, program) else { continue };
+        let name: &'static str = leak(format!("{} before", method.name));
         let goals: &'static [Goal] = Vec::leak(vec![Goal {
-            judged: Judged::TimesFaster,
+            judged: GoalQuantity::TimesFaster,
             peer: Some(name),
             marks: Some((AT_LEAST, AIM)),
         }]);
-        ways.extend([**way, Way { name, near: leak(near), ..**way }]);
-        rows.push(Row { goals, ..**row });
+        methods.extend([**method, BenchMethod { name, local: leak(local), ..**method }]);
+        rows.push(TableRow { goals, ..**row });
     }
-    let (ways, rows): (&'static [Way], &'static [Row]) = (Vec::leak(ways), Vec::leak(rows));
-    Chosen {
-        group: Box::leak(Box::new(Group { ways, rows, ..*chosen.group })),
-        ways: ways.iter().collect(),
+    let (methods, rows): (&'static [BenchMethod], &'static [TableRow]) =
+        (Vec::leak(methods), Vec::leak(rows));
+    GroupSelection {
+        group: Box::leak(Box::new(Group { methods, rows, ..*chosen.group })),
+        methods: methods.iter().collect(),
         rows: rows.iter().map(|row| (row, row.goals.to_vec())).collect(),
     }
 }
 
-/// Returns `line` rewritten to use the earlier build at both ends, or `None` if it is not a hakobu command.
+/// Returns `line` rewritten to use the earlier build on both hosts, or `None` if it is not a hakobu command.
 fn earlier(line: &str, program: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
     let program = quote(program);
@@ -66,22 +67,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_of_ours_is_beside_itself() {
+    fn each_method_of_ours_is_beside_itself() {
         for table in [&copy::TABLE, &disks::TABLE, &trees::TABLE] {
             let chosen = beside(&choose(table, None, false), Path::new("/old"));
             assert!(chosen.len() > 3, "{}", table.key);
-            for Chosen { group, ways, rows } in chosen {
-                assert_eq!(ways.len(), 2 * rows.len(), "{}", group.name);
+            for GroupSelection { group, methods, rows } in chosen {
+                assert_eq!(methods.len(), 2 * rows.len(), "{}", group.name);
                 for (row, goals) in rows {
-                    let peer = group.way(goals[0].peer.unwrap()).unwrap();
-                    assert!(group.way(row.way).unwrap().is_ours() && peer.near.starts_with("/old "));
+                    let peer = group.method(goals[0].peer.unwrap()).unwrap();
+                    assert!(group.method(row.method).unwrap().is_ours() && peer.local.starts_with("/old "));
                 }
             }
         }
     }
 
     #[test]
-    fn both_ends_are_of_the_earlier_build() {
+    fn both_hosts_use_the_earlier_build() {
         let line = |line| earlier(line, Path::new("/old"));
         assert_eq!(line("hakobu sync $SOURCE/ $TARGET/").unwrap(), "/old sync $SOURCE/ $TARGET/");
         assert_eq!(line("hakobu copy $HOST:$SOURCE x").unwrap(), "/old copy --agent /old $HOST:$SOURCE x");
