@@ -11,7 +11,9 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::environment::capabilities;
-use super::environment::file_system::{FileSystemKind, MountedFileSystem, mount, mount_read_only_of};
+use super::environment::file_system::{
+    FileSystemKind, MountedFileSystem, mount, mount_read_only_at, mount_read_only_of,
+};
 use super::environment::fuse::Lies;
 use super::environment::hosts::TestHosts;
 use super::generate::Limits;
@@ -423,9 +425,12 @@ impl HistoryDirectories {
 
     /// Creates the image of a read-only source anew.
     pub fn make_image(&mut self, setting: &HistorySetting) -> anyhow::Result<()> {
-        self.image = None;
+        let folder = self.image.take().map(|image| image.folder().to_owned());
         let kind = FileSystemKind::parse(&setting.source)?;
-        self.image = Some(mount_read_only_of(&kind, &self.true_source, &self.notes)?);
+        self.image = Some(match folder {
+            Some(folder) => mount_read_only_at(&kind, &self.true_source, folder)?,
+            None => mount_read_only_of(&kind, &self.true_source, &self.notes)?,
+        });
         Ok(())
     }
 

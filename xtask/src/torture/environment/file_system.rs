@@ -211,7 +211,20 @@ pub fn mount_read_only_of(
     from: &Path,
     scratch: &Path,
 ) -> anyhow::Result<MountedFileSystem> {
-    let mut new = MountedFileSystem::new(kind, scratch)?;
+    mount_read_only_at(kind, from, MountedFileSystem::new_folder(scratch)?)
+}
+
+/// Mounts like [`mount_read_only_of`], in a folder that an earlier mount may have had. To hakobu, a source at another
+/// path is another job.
+///
+/// # Errors
+/// The errors of [`mount_read_only_of`].
+pub fn mount_read_only_at(
+    kind: &FileSystemKind,
+    from: &Path,
+    folder: PathBuf,
+) -> anyhow::Result<MountedFileSystem> {
+    let mut new = MountedFileSystem::in_folder(kind, folder)?;
     let image = new.folder.join("image");
     match kind {
         FileSystemKind::Erofs => {
@@ -235,10 +248,23 @@ pub fn mount_read_only_of(
 }
 
 impl MountedFileSystem {
+    /// Returns the folder with the image and the mount point, which is removed with the file system.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn new(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Self> {
+        Self::in_folder(kind, Self::new_folder(scratch)?)
+    }
+
+    fn new_folder(scratch: &Path) -> anyhow::Result<PathBuf> {
         let scratch =
             scratch.canonicalize().with_context(|| format!("scratch folder {}", scratch.display()))?;
-        let folder = scratch.join(leftovers::new_name());
+        Ok(scratch.join(leftovers::new_name()))
+    }
+
+    fn in_folder(kind: &FileSystemKind, folder: PathBuf) -> anyhow::Result<Self> {
         let point = folder.join("mount");
         fs::create_dir_all(&point).with_context(|| format!("make {}", point.display()))?;
         let capabilities = capabilities::of(kind);
