@@ -81,9 +81,9 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
             let (path, kind) = (entry.path(), entry.file_type().expect("entries have a type"));
             let name = entry.file_name().to_string_lossy().into_owned();
             if kind.is_dir() {
-                // Cargo builds in the folder `target` of the workspace; one further down may hold source files.
-                let is_built = directory == root && name == "target";
-                let skipped = ["dist", ".git", "corpus", "artifacts"].contains(&name.as_str());
+                // Cargo and releases are built in these folders of the workspace; others of these names may hold source files.
+                let is_built = directory == root && ["target", "dist"].contains(&name.as_str());
+                let skipped = [".git", "corpus", "artifacts"].contains(&name.as_str());
                 if !is_built && !skipped {
                     open.push(path);
                 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 90] = [
+const VERBS: [&str; 91] = [
     "accept",
     "add",
     "adopt",
@@ -54,6 +54,7 @@ const VERBS: [&str; 90] = [
     "mend",
     "mention",
     "merge",
+    "mount",
     "move",
     "name",
     "open",
