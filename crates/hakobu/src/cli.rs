@@ -202,8 +202,8 @@ const VERIFY_WORDS: [(&str, &str, &str); 9] = [
     ("sources", "Path, host:path, ssh://host:port/path or sftp://host/path", ""),
     (
         "preserve",
-        "Attributes to compare: owner, acl, xattr, hardlinks, selinux",
-        "Prefix one with no- to leave it out, such as no-owner. Mode and times are always compared. Default: all but selinux",
+        "Attributes to compare or not: no-owner, no-acl, no-xattr, no-hardlinks, selinux",
+        "What is not named keeps its default: owner, acl, xattr and hardlinks are compared, selinux is not. Mode and times always are",
     ),
     ("by_name", "Compare owner and group by name; by number if the target lacks the name", ""),
     ("allow", "Compare these as well if SOURCE is on another host: setuid, devices", ""),

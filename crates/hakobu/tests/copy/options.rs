@@ -376,3 +376,24 @@ fn other_processes_go_first_if_asked_for() {
         host.wait_for_no_agent();
     }
 }
+
+#[test]
+fn verify_says_which_options_have_no_effect_on_it() {
+    let place = place();
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    file(&source.join("file"), 10);
+    let typed = [contents(&source), place.path().join("target").into()];
+    Copy::new().args(&typed).run_to(0);
+    let ran = Copy::verify()
+        .options("--compare digest --durable none --restart --bwlimit 1MB")
+        .args(&typed)
+        .run_to(0);
+    ran.says(&[
+        "note: --compare digest has no effect: content is compared in any case",
+        "note: --durable has no effect: nothing is written",
+        "note: --restart has no effect: nothing is written",
+        "note: --bwlimit has no effect: only digests are sent",
+    ]);
+    assert!(!Copy::verify().args(&typed).run_to(0).err.contains("has no effect"));
+}

@@ -39,8 +39,8 @@ interrupted.";
 
 pub(crate) const SYNC_HELP: &str = "\
 For a tree, missing and changed entries are copied as by `hakobu copy`. Then, and only if nothing failed, entries that SOURCE \
-does not have are deleted from TARGET: hakobu shows how many there are, with examples, and asks; --delete answers in advance. \
-More than half of TARGET's entries are never deleted unless --max-delete allows it. A directory where a file must go is \
+does not have are deleted from TARGET: hakobu shows how many there are, with examples, and asks; --delete and --delete-during answer in advance. \
+If more than half of TARGET's entries would be deleted, none is, unless --max-delete allows it. A directory where a file must go is \
 deleted under the same rules. A file where a directory must go is replaced without asking.
 
 For a disk or a single file, both sides read their own data and compare digests of 256 KiB blocks; only blocks that differ \
@@ -128,13 +128,14 @@ pub struct CopyArguments {
     #[arg(long, help_heading = TRANSFER, conflicts_with = "whole_file")]
     pub in_place: bool,
 
-    /// In a tree, send a large file that changed whole, not only its changed blocks
+    /// In a tree, send all of a large file that changed, not only the changed blocks
     #[arg(short = 'W', long, help_heading = TRANSFER)]
     pub whole_file: bool,
 
-    /// Attributes to preserve: owner, acl, xattr, hardlinks, selinux
+    /// Attributes to preserve or not: no-owner, no-acl, no-xattr, no-hardlinks, selinux
     ///
-    /// Prefix one with no- to leave it out, such as no-owner. Mode and times are always preserved. Default: all but selinux
+    /// What is not named keeps its default: owner, acl, xattr and hardlinks are preserved, selinux is not. Mode and times
+    /// always are
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = TRANSFER)]
     pub preserve: Vec<String>,
 
@@ -164,7 +165,7 @@ pub struct CopyArguments {
     #[arg(long, help_heading = DELETION)]
     pub delete: bool,
 
-    /// Delete before copying instead of after everything has been copied
+    /// Delete first, without asking, before anything is copied
     #[arg(long, help_heading = DELETION)]
     pub delete_during: bool,
 

@@ -265,11 +265,21 @@ fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits 
 pub(super) fn without_effect(typed: &CopyArguments, mode: Mode) -> Vec<String> {
     let compresses =
         matches!(Compression::parse(&typed.compress), Ok(Compression::Adapted | Compression::Level(_)));
-    let in_vain = [("--bwlimit", typed.limits.bwlimit.is_some()), ("--compress", compresses)];
+    const NOTHING_SENT: &str = "only digests are sent";
+    const NOTHING_WRITTEN: &str = "nothing is written";
+    let in_vain = [
+        ("--bwlimit", typed.limits.bwlimit.is_some(), NOTHING_SENT),
+        ("--compress", compresses, NOTHING_SENT),
+        ("--compare digest", typed.compare == "digest", "content is compared in any case"),
+        ("--durable", typed.durable.is_some(), NOTHING_WRITTEN),
+        ("--restart", typed.restart, NOTHING_WRITTEN),
+        ("--in-place", typed.in_place, NOTHING_WRITTEN),
+        ("--whole-file", typed.whole_file, NOTHING_WRITTEN),
+    ];
     in_vain
         .into_iter()
-        .filter(|(_, is_typed)| *is_typed && mode.only_reads())
-        .map(|(option, _)| format!("{option} has no effect: only digests are sent"))
+        .filter(|(_, is_typed, _)| *is_typed && mode.only_reads())
+        .map(|(option, _, why)| format!("{option} has no effect: {why}"))
         .collect()
 }
 

@@ -67,9 +67,9 @@ pub struct ProbeArguments {
     #[command(flatten)]
     pub limits: LimitArguments,
 
-    /// Compression of the copy (the figures are without it)
+    /// How the copy will compress
     ///
-    /// probe says whether the copy would compress.
+    /// The measured figures are without compression; probe says whether the copy would use it
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = PERFORMANCE)]
     pub compress: String,
 

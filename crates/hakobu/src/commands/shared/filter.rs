@@ -22,8 +22,8 @@ pub struct FilterArguments {
 
     /// Copy only the paths listed in FILE
     ///
-    /// One path per line (or NUL-separated), relative to SOURCE. A path missing there is an error; if `sync` deletes, it is
-    /// deleted at the target instead
+    /// One path per line (or NUL-separated), relative to SOURCE. A path that SOURCE lacks is an error; with consent
+    /// given by option, `sync` deletes it from TARGET instead
     #[arg(long, value_name = "FILE", help_heading = FILTERS)]
     pub files_from: Option<PathBuf>,
 
