@@ -27,7 +27,7 @@ pub fn check(sources: &[SourceFound<'_>], algorithm: Algorithm) -> Result<()> {
         let words = match source.kind {
             EntryKind::File | EntryKind::BlockDevice => continue,
             EntryKind::Directory if algorithm == Algorithm::Blake3 => continue,
-            EntryKind::Directory => "the digests of a tree are BLAKE3; leave --algorithm out".to_owned(),
+            EntryKind::Directory => "the digest of a tree is BLAKE3; leave out --algorithm".to_owned(),
             kind => format!("{} has no content of a known size", kind.words()),
         };
         let error = Error::new(ErrorKind::Usage, "taking the digest of", words);

@@ -116,7 +116,7 @@ fn list_in(language: Language, words: &str) -> String {
 /// Returns true if the answer is yes. Any other answer means no.
 fn is_yes(answer: &[u8]) -> bool {
     let answer = answer.trim_ascii();
-    [&b"y"[..], b"yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes))
+    [&b"y"[..], b"yes", "はい".as_bytes()].iter().any(|yes| answer.eq_ignore_ascii_case(yes))
 }
 
 /// Asks for a line, and reads it without echo. The echo is always restored.
@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn yes_is_a_letter_or_the_word_and_all_else_is_no() {
-        for yes in ["y", "Y", "yes", "YES", "Yes", " y \r", "yes "] {
+        for yes in ["y", "Y", "yes", "YES", "Yes", " y \r", "yes ", "はい"] {
             assert!(is_yes(yes.as_bytes()), "{yes:?}");
         }
-        for no in ["", "n", "no", "ye", "yess", "y y", "yes, but", "j", "1"] {
+        for no in ["", "n", "no", "ye", "yess", "y y", "yes, but", "j", "1", "いいえ"] {
             assert!(!is_yes(no.as_bytes()), "{no:?}");
         }
     }

@@ -112,7 +112,9 @@ impl JobFolder {
                 Err(errno) => return Err(self.error("locking the job", LOCK, &errno.into())),
             }
         }
-        Err(Error::new(ErrorKind::Locked, "locking the job", "it is running").at(self.id.as_str()))
+        Err(Error::new(ErrorKind::Locked, "locking the job", "it is running")
+            .at(self.id.as_str())
+            .hint("hakobu jobs attach ID watches it, hakobu jobs pause ID stops it"))
     }
 
     fn try_lock(&self, how: FlockOperation) -> Result<OwnedFd, Errno> {

@@ -9,6 +9,7 @@ use clap::Args;
 use hakobu_core::entry::{EntryKind, FileTime};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::filter::Filter;
+use hakobu_core::location::{Location, LocationKind};
 use hakobu_core::path::lossy;
 use hakobu_endpoints::local::describe_entry;
 
@@ -69,6 +70,7 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
     let path = below(Path::new(&typed.path), &typed.source)?;
     let shown = lossy(path);
     let one_system = typed.filter.one_file_system;
+    refuse_other_hosts(&typed.source)?;
     let begin = device_of(&typed.source)?;
     let ends = (0..path.len()).filter(|at| path[*at] == b'/').chain([path.len()]);
     let mut taken_in = None;
@@ -110,6 +112,16 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
         None => "no rule excludes it".to_owned(),
     };
     Ok((format!("{shown} is included: {why}\n"), false))
+}
+
+/// Refuses a source that is on another host, unless a local path has this name.
+fn refuse_other_hosts(source: &Path) -> Result<()> {
+    let parsed = Location::parse(source.as_os_str().as_bytes())?;
+    if matches!(parsed.place(), LocationKind::Local { .. }) || source.exists() {
+        return Ok(());
+    }
+    let words = "only trees on this machine can be examined; run hakobu explain on the other host";
+    Err(Error::new(ErrorKind::Usage, "explaining", words).at(source.as_os_str().as_bytes()))
 }
 
 /// Returns the file system of a path, as its device number.

@@ -125,8 +125,9 @@ const REFUSED: OutcomeText = OutcomeText {
     tone: NewsTone::Bad,
     word: ("refused", "実行を拒否"),
     means: (
-        "It would have destroyed something, another run was under way, or --require could not be met.",
-        "データを破壊するおそれがある、同じ処理が実行中である、または --require の条件を満たせないため、\
+        "It would have destroyed something, the target has too little space, another run was under way, or --require could \
+         not be met.",
+        "データを破壊するおそれがある、コピー先の空き容量が足りない、同じ処理が実行中である、または --require の条件を満たせないため、\
          実行を拒否しました。",
     ),
 };

@@ -164,7 +164,7 @@ fn what_has_no_digest_is_told() {
         let output = digest(Some(&host), &[OsStr::new("--algorithm=sha256"), &typed]);
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout), (Some(2), Vec::new()), "{err}");
-        assert!(err.contains("the digests of a tree are BLAKE3"), "{err}");
+        assert!(err.contains("the digest of a tree is BLAKE3"), "{err}");
     }
     let output = digest(None, &[OsStr::new("--algorithm=md5"), OsStr::new("x")]);
     assert_eq!(output.status.code(), Some(2));

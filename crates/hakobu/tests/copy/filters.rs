@@ -200,4 +200,10 @@ fn explain_names_the_rule() {
     let whole = pair.source.join("notes");
     let (code, said) = explain(whole.to_str().unwrap(), "");
     assert!(code == 0 && said.contains("there are no rules"), "{said}");
+    let remote = Command::new(HAKOBU).args(["explain", "notes", "host:/tree"]).output().unwrap();
+    let said = String::from_utf8_lossy(&remote.stderr);
+    assert!(
+        remote.status.code() == Some(2) && said.contains("run hakobu explain on the other host"),
+        "{said}"
+    );
 }
