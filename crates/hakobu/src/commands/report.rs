@@ -22,7 +22,7 @@ Examples:
   hakobu report /var/lib/hakobu/jobs/ID/report.json   of a job of root
 
 Exit codes: 0 done, whatever the report says, 1 the file cannot be read or is not a report, 2 wrong usage, 6 refused \
-(--output would overwrite the report, a disk, or, with --format html, a file that is no page of hakobu report).";
+(--output would overwrite the report, a disk, or, with --format html, an existing file that hakobu report did not write).";
 
 /// The arguments of `report`.
 #[derive(Debug, Args)]

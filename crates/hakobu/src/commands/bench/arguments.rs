@@ -20,8 +20,8 @@ Runs are interleaved, and each figure is the median of the rounds. The time that
 login included, is measured, shown and subtracted. CPU time is that of all processes at both ends. Test data is created in /dev/shm and \
 /var/tmp on both hosts and removed at the end.
 
-Of the settings (see hakobu settings), only ssh, agent, transport, data-address and data-port apply, to hakobu's runs. \
-The others are ignored and listed.
+hakobu's own runs use only these settings (see hakobu settings): ssh, agent, transport, data-address and data-port. The \
+others are ignored and listed.
 
 Each run logs in again without asking: HOST needs a key that works without a prompt. Runs that HOST starts by ssh are \
 measured only if HOST can log in here.
@@ -66,7 +66,7 @@ pub struct BenchArguments {
 
     /// Address by which HOST logs in here
     ///
-    /// host, user@host or ssh://host:port. Default: the address that HOST sees
+    /// host, user@host or ssh://host:port. Default: the address from which HOST sees this login come
     #[arg(long, value_name = "HOST", help_heading = CONNECTION)]
     pub back: Option<OsString>,
 

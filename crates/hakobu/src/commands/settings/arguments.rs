@@ -13,7 +13,7 @@ pub(crate) const USAGE: &str = "hakobu settings [OPTIONS] [OPTIONS OF COPY] [SOU
 /// The text below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
 A settings file holds options that need not be typed each time. It is TOML: a key is an option of hakobu copy \
-without its dashes. Keys at the top apply to all runs. Matching sections override them; for each key, the first that sets it counts.
+without the leading `--`. Keys at the top apply to all runs. Matching sections override them; for each key, the first that sets it counts.
 
   ssh = \"ssh -i ~/.ssh/backup\"
   [[host]]
@@ -24,7 +24,8 @@ without its dashes. Keys at the top apply to all runs. Matching sections overrid
   target = \"nas?\"
   lanes = 4
 
-Files: $XDG_CONFIG_HOME/hakobu/config.toml or ~/.config/hakobu/config.toml, then /etc/hakobu/config.toml; --settings FILE or HAKOBU_SETTINGS name another file instead, or \
+Files: $XDG_CONFIG_HOME/hakobu/config.toml or ~/.config/hakobu/config.toml, and /etc/hakobu/config.toml for all keys that the \
+user's file does not set; --settings FILE or HAKOBU_SETTINGS name another file instead, or \
 none. The command line overrides HAKOBU_SSH, which overrides files.
 
 Examples:

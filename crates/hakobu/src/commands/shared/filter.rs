@@ -22,8 +22,8 @@ pub struct FilterArguments {
 
     /// Copy only the paths listed in FILE
     ///
-    /// One path per line (or NUL-separated), relative to SOURCE. A path that SOURCE lacks is an error; with consent
-    /// given by option, `sync` deletes it from TARGET instead
+    /// One path per line (or NUL-separated), relative to SOURCE. A path that SOURCE lacks is an error; where `sync`
+    /// may delete without asking, it is deleted from TARGET instead
     #[arg(long, value_name = "FILE", help_heading = FILTERS)]
     pub files_from: Option<PathBuf>,
 
