@@ -239,11 +239,26 @@ impl ListedTarget<'_> {
             });
             if names.is_empty() {
                 violations.push(wrong(format!("{change} is listed, and did not take place")));
-            } else if count > names.len() && !self.is_disturbed {
+            } else if count > self.times(&change.action, &names) && !self.is_disturbed {
                 violations.push(wrong(format!("{change} is listed {count} times")));
             }
         }
         violations
+    }
+
+    /// Returns how often a change of these entries may be listed. If a directory was in the place of one name of a file,
+    /// the other names are linked before it was deleted, to each other, and after it.
+    fn times(&self, action: &str, names: &[&Name]) -> usize {
+        let has_waited = |inode| {
+            let is_name = |(_, new): &(&Name, &SeenEntry)| new.is_file() && new.inode == inode;
+            let was_directory = |name: &Name| self.before.get(name).is_some_and(SeenEntry::is_directory);
+            self.after.iter().filter(is_name).any(|(name, _)| was_directory(name))
+        };
+        let times = |name: &&Name| match self.after.get(*name) {
+            Some(new) if action == "link" && has_waited(new.inode) => 2,
+            _ => 1,
+        };
+        names.iter().map(times).sum()
     }
 
     fn took_place(&self, action: &str, old: Option<&SeenEntry>, new: Option<&SeenEntry>) -> bool {

@@ -95,6 +95,27 @@ fn a_list_has_all_changes_and_nothing_else() {
 }
 
 #[test]
+fn a_link_is_listed_twice_only_if_a_name_of_its_file_had_to_wait() {
+    let name = || SeenEntry { links: 3, ..file(1, 12) };
+    let after = tree(&[("first", name()), ("second", name()), ("third", name())]);
+    let judged_with = |first: SeenEntry, links: usize| {
+        let before = tree(&[("first", first), ("second", file(1, 3))]);
+        let lines = ["delete     first", "create     first", "link       second"];
+        let links = ["link       third"].repeat(links);
+        judged(&before, &after, &[&lines[..], &links].concat().join("\n"))
+    };
+    let folder = || entry(SeenKind::Directory, 2);
+    assert_eq!(judged_with(folder(), 1), [""; 0]);
+    assert_eq!(judged_with(folder(), 2), [""; 0]);
+    assert_eq!(judged_with(folder(), 3), ["lists: link third is listed 3 times"]);
+    let link = entry(SeenKind::Link(b"x".to_vec()), 2);
+    assert_eq!(judged_with(link, 2), ["lists: link third is listed 2 times"]);
+    let lines = "link       second\nlink       third\nlink       third";
+    let before = tree(&[("first", name()), ("second", file(1, 3))]);
+    assert_eq!(judged(&before, &after, lines), ["lists: link third is listed 2 times"]);
+}
+
+#[test]
 fn names_are_compared_as_they_are_escaped() {
     let name = |bytes: &[u8]| Name(bytes.to_vec());
     let before = Snapshot::new();
