@@ -38,7 +38,8 @@ impl PlayState<'_> {
         // An entry that failed may have changed, and the directories above it are not done.
         let failures: Vec<Name> = failures(step, ran);
         let failed = |path: &Name| failures.iter().any(|failure| is_kin(path, failure));
-        let loses = loses_attributes(ran);
+        // A killed run has no report that counts them.
+        let loses = loses_attributes(ran) || is_disturbed && ran.report.is_null();
         let mut wrong = Vec::new();
         let mut judge = |list: &[ListedChange], deletions_only: bool| {
             let of_target: Vec<ListedChange> = list
