@@ -206,6 +206,11 @@ impl EntryMetadata {
         self.extended == crate::extended::UNREADABLE
     }
 
+    /// Returns false if nothing but its kind is known, because the system did not describe it.
+    pub fn is_described(&self) -> bool {
+        !(self.is_unreadable() && self.ctime == FileTime::default())
+    }
+
     /// Returns true if it is a named pipe or a device node: a name without content.
     pub fn is_special(&self) -> bool {
         matches!(self.kind, EntryKind::Fifo | EntryKind::BlockDevice | EntryKind::CharDevice)

@@ -103,6 +103,8 @@ pub enum FaultEffect {
     OneEntry(ErrorKind),
     /// A read returns half of the piece.
     ShortRead,
+    /// A listing tells only names and kinds, as where the system does not describe the entries.
+    Undescribed,
     /// The lane dies: this operation and everything in flight ends with `ConnectionLost`.
     LaneLost,
     /// The endpoint stops answering, on all lanes, until it is interrupted.
@@ -118,6 +120,7 @@ impl fmt::Debug for FaultEffect {
             Self::Unheard(kind) => write!(f, "Unheard({kind:?})"),
             Self::OneEntry(kind) => write!(f, "OneEntry({kind:?})"),
             Self::ShortRead => f.write_str("ShortRead"),
+            Self::Undescribed => f.write_str("Undescribed"),
             Self::LaneLost => f.write_str("LaneLost"),
             Self::Silence => f.write_str("Silence"),
             Self::Call(_) => f.write_str("Call"),

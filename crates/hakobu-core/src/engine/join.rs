@@ -307,6 +307,9 @@ impl<'a> Join<'a> {
                 (Ok(origins), Ok(target)) => (origins, target),
                 (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
             };
+        if let Err(error) = self.check_described(target) {
+            return self.fail(name, at_target(error, &target_path));
+        }
         // Of a place that the user named, no listing tells whether something is mounted there.
         let may_be_mounted = |target: &EntryMetadata| target.mount_point || self.target_name.is_some();
         if target.is_some_and(may_be_mounted) {

@@ -202,6 +202,29 @@ fn what_the_source_has_of_any_kind_stays() {
 }
 
 #[test]
+fn nothing_goes_from_a_directory_whose_attributes_are_unknown() {
+    let place = Place::new();
+    for root in [place.source(), place.target()] {
+        fs::create_dir(root.join("a")).unwrap();
+        fs::set_permissions(root.join("a"), Permissions::from_mode(0o751)).unwrap();
+    }
+    for old in ["a/old", "old"] {
+        fs::write(place.target().join(old), "x").unwrap();
+    }
+    let before = place.target_view();
+    let broken = FaultPlan::new(1).on(List, FaultCondition::Nth(1), FaultEffect::Undescribed);
+    let made = place.run(&order(1, Removal::Remove).target(broken));
+    assert_eq!(made.failed_paths(), [b"a"], "{:?}", made.summary.failures);
+    let after = place.target_view();
+    assert_eq!(after.0.get(&b"a"[..]), before.0.get(&b"a"[..]));
+    assert!(place.target().join("a/old").exists() && !place.target().join("old").exists());
+    let made = run(&place, &order(1, Removal::Remove));
+    assert_eq!((made.failed_paths().len(), made.summary.counters.entries_deleted), (0, 1));
+    let mode = fs::metadata(place.target().join("a")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o751);
+}
+
+#[test]
 fn nothing_goes_where_the_source_could_not_be_listed() {
     let place = Place::new();
     for name in ["a", "b"] {

@@ -71,6 +71,11 @@ pub(super) trait Fallible: Operation + Sized {
         outcome
     }
 
+    /// Removes from listings all but names and kinds.
+    fn undescribe(outcome: Self::Outcome) -> Self::Outcome {
+        outcome
+    }
+
     /// Executes the operation instead of the endpoint, if the plan says so.
     fn stand_in(self, lane: &mut FaultyLane<Self>) -> std::result::Result<Result<Self::Outcome>, Self> {
         let _ = lane;
@@ -161,6 +166,10 @@ impl<O: Fallible> FaultyLane<O> {
             }
             FaultEffect::ShortRead => {
                 let result = self.ask(operation).map(O::shorten);
+                self.hold(ticket, result);
+            }
+            FaultEffect::Undescribed => {
+                let result = self.ask(operation).map(O::undescribe);
                 self.hold(ticket, result);
             }
             FaultEffect::LaneLost => {

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use hakobu_core::endpoint::{Change, Check, DraftId, TargetLane, TargetOp, TargetOutcome};
+use hakobu_core::entry::EntryMetadata;
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extended::UNREADABLE;
 use hakobu_core::extent::Extent;
 use hakobu_core::handle::SharedFile;
 use hakobu_core::pack::{PackBuilder, PackContent, PackReader, PackRecord};
@@ -131,6 +133,16 @@ impl Fallible for TargetOp {
 
     fn has_entries(&self) -> bool {
         matches!(self, Self::List { .. } | Self::Page { .. } | Self::WritePack { .. } | Self::Apply { .. })
+    }
+
+    fn undescribe(outcome: TargetOutcome) -> TargetOutcome {
+        let TargetOutcome::Listed(mut listings) = outcome else { return outcome };
+        for listing in listings.iter_mut().filter_map(|listing| listing.result.as_mut().ok()) {
+            for metadata in listing.all_metadata_mut() {
+                *metadata = EntryMetadata { extended: UNREADABLE, ..EntryMetadata::new(metadata.kind) };
+            }
+        }
+        TargetOutcome::Listed(listings)
     }
 
     fn one_entry(

@@ -1,7 +1,6 @@
 //! Determines the metadata that an entry loses, and whether it may still be copied or kept.
 
 use super::*;
-use crate::entry::FileTime;
 
 /// Returns the error for an entry that could not be read completely when its directory was listed.
 pub(super) fn unreadable() -> Error {
@@ -155,9 +154,7 @@ impl Join<'_> {
     /// Fails with the cause if the extended attributes of an entry could not be read when it was listed. A directory is
     /// still scanned, and fails when its own attributes are to be set.
     pub(super) fn check_readable(&mut self, name: &[u8], source: &EntryMetadata) -> Result<()> {
-        // Nothing is known of an entry that could not be examined at all.
-        let is_known = source.ctime != FileTime::default();
-        let is_directory = source.kind == EntryKind::Directory && is_known;
+        let is_directory = source.kind == EntryKind::Directory && source.is_described();
         let is_later = is_directory && !self.shared.ask.keep.is_empty() && !self.verifies();
         if !source.is_unreadable() || is_later || self.removes() {
             return Ok(());
@@ -166,6 +163,16 @@ impl Join<'_> {
         // Examining the entry alone returns the cause.
         (self.examine)(self.root, &path, ExtendedAsk { readable: false, ..self.shared.ask })?;
         Err(unreadable())
+    }
+
+    /// Fails for a directory from which something may be removed while its attributes, which that changes, are unknown.
+    pub(super) fn check_described(&self, target: Option<&EntryMetadata>) -> Result<()> {
+        if !self.removes() || target.is_none_or(EntryMetadata::is_described) {
+            return Ok(());
+        }
+        let words = "its attributes cannot be read, so they could not be restored after something in it is deleted; \
+                     look at it with stat, and run it again";
+        Err(Error::new(ErrorKind::Io, "looking at the entry", words))
     }
 
     /// Returns the error if this entry cannot be copied.
