@@ -192,6 +192,11 @@ fn typed(program: &Path, words: &[OsString]) -> String {
 }
 
 impl CommandResult {
+    /// Returns true if the run ended because `file` could not be written.
+    pub fn fails_to_write(&self, file: &str) -> bool {
+        self.errors.contains(&format!("writing {file} "))
+    }
+
     /// Checks what holds for every run: no panic, no end by a signal, and agreement of text, report and exit code.
     pub fn wrong(&self) -> Vec<Violation> {
         let mut wrong = Vec::new();
@@ -212,8 +217,8 @@ impl CommandResult {
             return wrong;
         }
         let code = report["exit_code"].as_i64();
-        // A failure to write the report cannot be in the report.
-        let unwritten = self.errors.contains("writing the report");
+        // A failure to write the report cannot be in the report, nor one to write the log, which is finished after it.
+        let unwritten = self.fails_to_write("the report") || self.fails_to_write("the log");
         if self.code.map(i64::from) != code && !unwritten {
             say("record", format!("the exit code is {:?}, and the report says {code:?}", self.code));
         }

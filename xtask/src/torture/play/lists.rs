@@ -120,6 +120,8 @@ impl PlayState<'_> {
         if let Some(code) = ran.code.filter(|_| log.has_started) {
             match &log.finished {
                 None => say(format!("the exit code is {code}, and the log does not say that the run ended")),
+                // Where its last line could not be brought to the medium, the log cannot say so.
+                Some(_) if ran.fails_to_write("the log") => {}
                 Some(words) if !words.contains(&format!("exit code {code}:")) => {
                     say(format!("the exit code is {code}, and the log says: {words}"));
                 }
