@@ -55,7 +55,8 @@ impl ListedChange {
         Some(Self { key: cut(&self.key)?, path, ..self.clone() })
     }
 
-    fn names(&self, name: &Name) -> bool {
+    /// Returns true if it is a change of the entry with this name.
+    pub fn names(&self, name: &Name) -> bool {
         self.path.as_ref().map_or_else(|| self.key == key(&name.0), |path| path == name)
     }
 }
@@ -239,26 +240,29 @@ impl ListedTarget<'_> {
             });
             if names.is_empty() {
                 violations.push(wrong(format!("{change} is listed, and did not take place")));
-            } else if count > self.times(&change.action, &names) && !self.is_disturbed {
+            } else if count > names.len()
+                && !self.is_disturbed
+                && count > self.lines_max(&change.action, &names)
+            {
                 violations.push(wrong(format!("{change} is listed {count} times")));
             }
         }
         violations
     }
 
-    /// Returns how often a change of these entries may be listed. If a directory was in the place of one name of a file,
-    /// the other names are linked before it was deleted, to each other, and after it.
-    fn times(&self, action: &str, names: &[&Name]) -> usize {
-        let has_waited = |inode| {
+    /// Returns the maximum number of lines for a change of these entries. If a directory was in the place of one of a
+    /// file's names, the other names are linked twice: before the directory is deleted, and after it.
+    fn lines_max(&self, action: &str, names: &[&Name]) -> usize {
+        let replaces_directory = |inode| {
             let is_name = |(_, new): &(&Name, &SeenEntry)| new.is_file() && new.inode == inode;
             let was_directory = |name: &Name| self.before.get(name).is_some_and(SeenEntry::is_directory);
             self.after.iter().filter(is_name).any(|(name, _)| was_directory(name))
         };
-        let times = |name: &&Name| match self.after.get(*name) {
-            Some(new) if action == "link" && has_waited(new.inode) => 2,
+        let lines = |name: &&Name| match self.after.get(*name) {
+            Some(new) if action == "link" && replaces_directory(new.inode) => 2,
             _ => 1,
         };
-        names.iter().map(times).sum()
+        names.iter().map(lines).sum()
     }
 
     fn took_place(&self, action: &str, old: Option<&SeenEntry>, new: Option<&SeenEntry>) -> bool {

@@ -95,7 +95,7 @@ fn a_list_has_all_changes_and_nothing_else() {
 }
 
 #[test]
-fn a_link_is_listed_twice_only_if_a_name_of_its_file_had_to_wait() {
+fn a_link_is_listed_twice_only_if_its_file_takes_the_place_of_a_directory() {
     let name = || SeenEntry { links: 3, ..file(1, 12) };
     let after = tree(&[("first", name()), ("second", name()), ("third", name())]);
     let judged_with = |first: SeenEntry, links: usize| {

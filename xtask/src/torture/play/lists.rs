@@ -5,7 +5,7 @@ use super::super::command::{CommandResult, path_in};
 use super::super::itemization::{self, ListedChange, ListedTarget};
 use super::super::model::Name;
 use super::super::step::{Shape, Step};
-use super::super::walk::Snapshot;
+use super::super::walk::{SeenEntry, Snapshot};
 use super::PlayState;
 
 /// The promise of the lists of a run.
@@ -38,8 +38,12 @@ impl PlayState<'_> {
         // An entry that failed may have changed, and the directories above it are not done.
         let failures: Vec<Name> = failures(step, ran);
         let failed = |path: &Name| failures.iter().any(|failure| is_kin(path, failure));
-        // A killed run has no report that counts them.
-        let loses = loses_attributes(ran) || is_disturbed && ran.report.is_null();
+        let loses = loses_attributes(ran);
+        // A killed run has no report that counts them. An entry with extended attributes may be one that lacks another.
+        let may_lack = |change: &ListedChange| {
+            let has_some = |(name, seen): (&Name, &SeenEntry)| change.names(name) && !seen.xattrs.is_empty();
+            is_disturbed && ran.report.is_null() && before.iter().any(has_some)
+        };
         let mut wrong = Vec::new();
         let mut judge = |list: &[ListedChange], deletions_only: bool| {
             let of_target: Vec<ListedChange> = list
@@ -47,7 +51,8 @@ impl PlayState<'_> {
                 .filter_map(|change| within(step, change))
                 .filter(|change| !is_touched(change, promise))
                 .collect();
-            let is_tried = |change: &ListedChange| loses && change.action == "attributes";
+            let is_tried =
+                |change: &ListedChange| change.action == "attributes" && (loses || may_lack(change));
             let done: Vec<_> = of_target.iter().filter(|change| !is_tried(change)).cloned().collect();
             wrong.extend(target.untrue(&done));
             if is_complete {
