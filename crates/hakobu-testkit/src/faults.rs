@@ -103,7 +103,7 @@ pub enum FaultEffect {
     OneEntry(ErrorKind),
     /// A read returns half of the piece.
     ShortRead,
-    /// A listing tells only names and kinds, as where the system does not describe the entries.
+    /// A listing of a target tells only names and kinds, as where the system refuses to describe the entries.
     Undescribed,
     /// The lane dies: this operation and everything in flight ends with `ConnectionLost`.
     LaneLost,

@@ -10,6 +10,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::UNREADABLE;
 use hakobu_core::extent::Extent;
 use hakobu_core::handle::SharedFile;
+use hakobu_core::listing::Listing;
 use hakobu_core::pack::{PackBuilder, PackContent, PackReader, PackRecord};
 
 use super::lane::{Fallible, FaultyLane, insert};
@@ -136,13 +137,22 @@ impl Fallible for TargetOp {
     }
 
     fn undescribe(outcome: TargetOutcome) -> TargetOutcome {
-        let TargetOutcome::Listed(mut listings) = outcome else { return outcome };
-        for listing in listings.iter_mut().filter_map(|listing| listing.result.as_mut().ok()) {
+        let undescribe = |listing: &mut Listing| {
             for metadata in listing.all_metadata_mut() {
                 *metadata = EntryMetadata { extended: UNREADABLE, ..EntryMetadata::new(metadata.kind) };
             }
+        };
+        match outcome {
+            TargetOutcome::Listed(mut listings) => {
+                listings.iter_mut().filter_map(|listing| listing.result.as_mut().ok()).for_each(undescribe);
+                TargetOutcome::Listed(listings)
+            }
+            TargetOutcome::Page(mut page) => {
+                undescribe(&mut page.listing);
+                TargetOutcome::Page(page)
+            }
+            outcome => outcome,
         }
-        TargetOutcome::Listed(listings)
     }
 
     fn one_entry(
