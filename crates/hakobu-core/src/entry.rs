@@ -206,7 +206,7 @@ impl EntryMetadata {
         self.extended == crate::extended::UNREADABLE
     }
 
-    /// Returns false if nothing but its kind is known, because the system did not describe it.
+    /// Returns false if the system refused to describe it when its directory was listed: only its kind is known.
     pub fn is_described(&self) -> bool {
         !(self.is_unreadable() && self.ctime == FileTime::default())
     }

@@ -2,9 +2,9 @@
 //!
 //! All texts of the program are English. Where a line for people is written, it is translated: a text whose values are still
 //! known by its template ([`localized`]), a text of another module by the templates that it matches ([`text`]). What the
-//! catalog lacks stays English. Values stay as they are, but for those that are texts of the catalog themselves, such as a
-//! cause within an error. Nothing is decided by a translated text, and nothing for
-//! programs (JSON, records, logs) is translated.
+//! catalog lacks stays English. Values stay as they are, except those that are texts of the catalog themselves, such as a
+//! cause within an error. Nothing is decided by a translated text, and nothing for programs (JSON, records, logs) is
+//! translated.
 
 mod catalog;
 mod template;

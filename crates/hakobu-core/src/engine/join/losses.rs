@@ -165,13 +165,14 @@ impl Join<'_> {
         Err(unreadable())
     }
 
-    /// Fails for a directory from which something may be removed while its attributes, which that changes, are unknown.
+    /// Fails in a removing run for a directory of the target with unknown attributes: a removal changes its time, which
+    /// could not be restored.
     pub(super) fn check_described(&self, target: Option<&EntryMetadata>) -> Result<()> {
         if !self.removes() || target.is_none_or(EntryMetadata::is_described) {
             return Ok(());
         }
-        let words = "its attributes cannot be read, so they could not be restored after something in it is deleted; \
-                     look at it with stat, and run it again";
+        let words = "its attributes could not be read, so nothing in it was deleted; look at it with stat, and run the same \
+                     command again";
         Err(Error::new(ErrorKind::Io, "looking at the entry", words))
     }
 
