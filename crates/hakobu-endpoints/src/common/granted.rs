@@ -55,6 +55,10 @@ impl<E: TargetEndpoint> Endpoint for Granted<E> {
         self.inner.passed()
     }
 
+    fn run_bytes(&self, size_bytes: u64) -> u64 {
+        self.inner.run_bytes(size_bytes)
+    }
+
     fn lanes_are_complete(&self) {
         self.inner.lanes_are_complete();
     }
@@ -182,7 +186,7 @@ impl GrantUsage {
                 self.refuse_writing(DraftKind::File)?;
                 return self.check_pack(pack).map(Some);
             }
-            TargetOp::Begin { draft, begin } => return self.check_begin(*draft, begin).map(Some),
+            TargetOp::Begin { draft, begin, .. } => return self.check_begin(*draft, begin).map(Some),
             TargetOp::Apply { changes } => {
                 self.refuse_writing(DraftKind::File)?;
                 changes.iter().try_for_each(|change| self.check_change(change))?;

@@ -133,7 +133,7 @@ impl StoreTargetState {
                 self.digests(&directory, &names, key).map(TargetOutcome::Digests)
             }
             TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),
-            TargetOp::Begin { draft, begin } => {
+            TargetOp::Begin { draft, begin, .. } => {
                 self.begin(draft, &begin).map_err(|error| error.at(&begin.path))
             }
             TargetOp::HashRange { draft, extent, blocks: false } => {

@@ -96,7 +96,7 @@ impl SftpTargetWriter {
                 self.store.buffers().return_pack(pack);
                 stored
             }
-            TargetOp::Begin { draft, begin } => self.begin(draft, &begin).await,
+            TargetOp::Begin { draft, begin, .. } => self.begin(draft, &begin).await,
             TargetOp::Complete { draft, .. } => self.completed(draft).await,
             TargetOp::HashRange { draft, extent, blocks: false } => self.sign(draft, extent).await,
             TargetOp::SetLength { draft, size_bytes } => {
