@@ -9,10 +9,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hakobu_core::Result;
 use hakobu_core::endpoint::{
     Completion, CompletionWait, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket,
 };
+use hakobu_core::{Error, Result};
 
 use super::buffers::Buffers;
 use super::flag_waker::FlagWaker;
@@ -28,6 +28,11 @@ pub(crate) trait LaneDriver: Send {
 
     /// Calls `poll` where the futures of this lane can be polled.
     fn enter(&self, poll: &mut dyn FnMut());
+
+    /// Returns the error that ends the lane, if there is one that no operation returns.
+    fn failure(&self) -> Option<Error> {
+        None
+    }
 
     /// Transfers bytes for at most `wait`, or until a future can make progress, which `woken` shows.
     fn pump(&mut self, wait: Duration, woken: &FlagWaker);
@@ -146,6 +151,11 @@ impl<W: LaneWork, D: LaneDriver> Lane<W::Op> for FutureLane<W, D> {
             // Most writes end without a completion, so a submitter that waits for room would wait until all have ended.
             if self.running.is_empty() || self.room_is_due && !self.is_full() {
                 return None;
+            }
+            if let Some(error) = self.driver.failure() {
+                self.running.clear();
+                self.held_bytes = 0;
+                return Some(Completion { ticket: Ticket::MAX, result: Err(error) });
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             self.driver.pump(left.unwrap_or(Duration::MAX), &self.woken);

@@ -2,4 +2,16 @@
 //!
 //! [`api`] has the requests that every provider answers. Nothing else in this folder asks which provider it is.
 
+mod access;
 pub mod api;
+mod capabilities;
+mod content;
+mod driver;
+mod entry;
+mod keys;
+mod listing;
+mod lookup;
+mod source;
+mod target;
+
+pub use access::BucketAccess;

@@ -1,0 +1,139 @@
+//! Listings of directories, from keys that are listed without regard to slashes.
+
+use std::collections::VecDeque;
+
+use hakobu_core::endpoint::ListingPage;
+use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
+use hakobu_core::handle::Cursor;
+use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::api::{ListCursor, ListQuery, ListStart, ObjectApi, ObjectPage};
+use super::entry::{listed, plain};
+use super::keys::{KeyRoot, check_page};
+use crate::local::errno::foreign;
+use crate::store::{FlatKey, Position, StorePage, flat_page};
+
+/// The most pages in a row that a store may answer with nothing in them.
+const EMPTY_PAGES_MAX: u32 = 10_000;
+
+/// Lists a directory from `after` on: at least `entries` keys, unless it ends before. Includes complete listings of
+/// directories below it.
+async fn flat(
+    api: &dyn ObjectApi,
+    prefix: &str,
+    directory: &EntryPath,
+    after: Option<&Position>,
+    entries: usize,
+) -> Result<StorePage> {
+    let behind = after.map(|position| behind(prefix, position, api.limits().key_bytes_max)).transpose()?;
+    let first = behind.as_deref().map_or(ListStart::First, ListStart::After);
+    let mut keys = Vec::new();
+    let (mut cursor, mut empty_pages): (Option<ListCursor>, u32) = (None, 0);
+    let more = loop {
+        let start = cursor.as_ref().map_or(first, ListStart::Cursor);
+        let most = api.limits().list_page;
+        let query = ListQuery { prefix, delimiter: false, start, until: None, entries: most };
+        let page = api.list(query).await?;
+        check_page(&page, prefix)?;
+        let ObjectPage { objects, next, .. } = page;
+        empty_pages = if objects.is_empty() { empty_pages + 1 } else { 0 };
+        keys.extend(objects);
+        let Some(next) = next else { break false };
+        if cursor.as_ref() == Some(&next) || empty_pages > EMPTY_PAGES_MAX {
+            let words = "the store lists without an end; report it to its maker";
+            return Err(Error::new(ErrorKind::Protocol, "listing", words));
+        }
+        cursor = Some(next);
+        if keys.len() >= entries {
+            break true;
+        }
+    };
+    let relative: Vec<FlatKey<'_>> =
+        keys.iter().map(|object| (&object.key.as_bytes()[prefix.len()..], listed(object))).collect();
+    flat_page(directory, &relative, more, directory_listed(), true)
+}
+
+/// Returns what a listing says about a directory: nothing.
+fn directory_listed() -> EntryMetadata {
+    plain(EntryKind::Directory, 0, FileTime::default())
+}
+
+/// Returns a key after all that belong to the entry of a position, and before all others.
+fn behind(prefix: &str, Position(shown): &Position, key_bytes_max: usize) -> Result<String> {
+    let shown = std::str::from_utf8(shown).map_err(|_| foreign())?;
+    let mut key = format!("{prefix}{shown}");
+    if shown.ends_with('/') {
+        // The largest character, as often as it fits.
+        while key.len() + char::MAX.len_utf8() <= key_bytes_max {
+            key.push(char::MAX);
+        }
+    }
+    Ok(key)
+}
+
+/// Lists a page of a directory.
+pub(crate) async fn page(
+    api: &dyn ObjectApi,
+    root: &KeyRoot,
+    directory: &EntryPath,
+    from: Option<Cursor>,
+    entries: usize,
+) -> Result<ListingPage> {
+    let from: Option<Position> = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
+    let page = flat(api, &root.directory(directory)?, directory, from.as_ref(), entries).await?;
+    Ok(ListingPage { listing: page.listing, rest: page.next.map(Cursor::new), below: page.below })
+}
+
+/// Lists directories completely, and as many of the directories below as come along or fit into `budget` entries.
+pub(crate) async fn list_all(
+    api: &dyn ObjectApi,
+    root: &KeyRoot,
+    directories: Vec<EntryPath>,
+    budget: u32,
+) -> Vec<DirectoryListing> {
+    let (mut listings, mut along) = (Vec::with_capacity(directories.len()), VecDeque::new());
+    let mut used = 0;
+    for path in directories {
+        let result = whole(api, root, &path, budget as usize, &mut along).await;
+        let result = result.map_err(|error| error.at(&path));
+        used += result.as_ref().map_or(0, Listing::len);
+        listings.push(DirectoryListing { path, result });
+    }
+    for listing in along {
+        // A listing comes before those of directories below it, so none may be left out between others.
+        used += listing.result.as_ref().map_or(0, Listing::len);
+        if used > budget as usize {
+            break;
+        }
+        listings.push(listing);
+    }
+    listings
+}
+
+async fn whole(
+    api: &dyn ObjectApi,
+    root: &KeyRoot,
+    directory: &EntryPath,
+    budget: usize,
+    along: &mut VecDeque<DirectoryListing>,
+) -> Result<Listing> {
+    let prefix = root.directory(directory)?;
+    let (mut listing, mut after) = (Listing::default(), None::<Position>);
+    loop {
+        let page = flat(api, &prefix, directory, after.as_ref(), budget.max(1)).await?;
+        for index in 0..page.listing.len() {
+            listing.push(page.listing.name(index), *page.listing.metadata(index))?;
+        }
+        page.listing.refused().iter().for_each(|refused| listing.refuse(refused.clone()));
+        along.extend(page.below);
+        after = page.next;
+        if after.is_none() {
+            return Ok(listing);
+        }
+        if listing.len() > ENTRIES_MAX {
+            return Err(Error::new(ErrorKind::Unsupported, "listing", "it has too many entries"));
+        }
+    }
+}

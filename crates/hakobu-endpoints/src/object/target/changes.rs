@@ -1,0 +1,143 @@
+//! Changes without content: directories' own objects, attributes, removals.
+
+use futures_util::future::join_all;
+use hakobu_core::endpoint::{Change, TargetOutcome};
+use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::lane::ObjectWriter;
+use crate::object::api::{
+    CopyObject, CopySource, ListQuery, ListStart, ObjectProperties, PutCondition, PutObject,
+};
+use crate::object::entry::{described, properties};
+
+impl ObjectWriter {
+    /// Applies changes: those that do not depend on each other at the same time.
+    pub(super) async fn apply(&self, changes: &[Change]) -> Result<TargetOutcome> {
+        let mut failures = Vec::new();
+        let mut index = 0;
+        // Changes of directories depend on earlier removals.
+        for some in changes.chunk_by(|one, next| is_file_removal(one) == is_file_removal(next)) {
+            let done = match some.first().is_some_and(is_file_removal) {
+                true => self.remove_files(some).await?,
+                false if some.iter().any(is_removal) => {
+                    let mut done = Vec::with_capacity(some.len());
+                    for change in some {
+                        done.push(self.change(change).await);
+                    }
+                    done
+                }
+                false => join_all(some.iter().map(|change| self.change(change))).await,
+            };
+            for (change, done) in some.iter().zip(done) {
+                match done.map_err(|error| error.at(change.path())) {
+                    Ok(()) => {}
+                    Err(error) if error.is_fatal() => return Err(error),
+                    Err(error) => failures.push((index, error)),
+                }
+                index += 1;
+            }
+        }
+        Ok(TargetOutcome::PackWritten { failures, losses: Vec::new() })
+    }
+
+    async fn change(&self, change: &Change) -> Result<()> {
+        match change {
+            // It exists as soon as something is in it, or when its attributes are set.
+            Change::MakeDirectory { .. } => Ok(()),
+            Change::Directory { path, attributes, extended: _ } => self.set_directory(path, attributes).await,
+            Change::Attributes { path, attributes, extended: _ } => {
+                self.set_attributes(path, attributes).await
+            }
+            Change::Remove { path, directory: true, .. } => self.remove_directory(path).await,
+            Change::Remove { path, .. } => {
+                let key = self.root.key(path)?;
+                self.api.delete(&[key]).await?.into_iter().collect()
+            }
+            Change::Link { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "linking", "an object has one key"))
+            }
+            Change::Rename { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "renaming", "an object keeps its key"))
+            }
+        }
+    }
+
+    /// Stores the object that has a directory's attributes.
+    async fn set_directory(&self, path: &EntryPath, attributes: &Attributes) -> Result<()> {
+        let key = self.root.directory(path)?;
+        // Nothing can have the attributes of the bucket itself.
+        if key.is_empty() {
+            return Ok(());
+        }
+        let put = PutObject {
+            key: &key,
+            content: Vec::new(),
+            properties: &properties((EntryKind::Directory, 0), attributes, None),
+            condition: &PutCondition::None,
+            crc64: Some(0),
+        };
+        self.api.put(put).await.map(drop)
+    }
+
+    /// Gives an object other attributes, by a copy onto itself.
+    async fn set_attributes(&self, path: &EntryPath, attributes: &Attributes) -> Result<()> {
+        let key = self.root.key(path)?;
+        let missing =
+            || Error::new(ErrorKind::NotFound, "setting the attributes", "the object does not exist");
+        let head = self.api.head(&key).await?.ok_or_else(missing)?;
+        if head.size_bytes > self.api.limits().copy_bytes_max {
+            let words =
+                "it is too large for the store to change its attributes; copy it again with --restart";
+            return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
+        }
+        let entry = described(&head, EntryKind::File);
+        let kind = (entry.metadata.kind, entry.metadata.device);
+        let properties = ObjectProperties {
+            content_type: head.content_type.clone(),
+            storage_class: head.storage_class.clone(),
+            ..properties(kind, attributes, entry.digest.as_ref())
+        };
+        let copy = CopyObject {
+            source: CopySource { bucket: None, key: &key, version: Some(&head.version) },
+            key: &key,
+            properties: Some(&properties),
+            condition: &PutCondition::None,
+        };
+        self.api.copy(copy).await.map(drop)
+    }
+
+    async fn remove_files(&self, changes: &[Change]) -> Result<Vec<Result<()>>> {
+        let mut done = Vec::with_capacity(changes.len());
+        for some in changes.chunks(self.api.limits().delete_batch.max(1)) {
+            let keys: Vec<String> =
+                some.iter().map(|change| self.root.key(change.path())).collect::<Result<_>>()?;
+            done.extend(self.api.delete(&keys).await?);
+        }
+        Ok(done)
+    }
+
+    /// Removes a directory's own object, if nothing else is in the directory.
+    async fn remove_directory(&self, path: &EntryPath) -> Result<()> {
+        let prefix = self.root.directory(path)?;
+        let query =
+            ListQuery { prefix: &prefix, delimiter: false, start: ListStart::First, until: None, entries: 2 };
+        let page = self.api.list(query).await?;
+        if page.objects.iter().any(|object| object.key != prefix) {
+            return Err(Error::new(ErrorKind::Conflict, "removing", "the directory is not empty"));
+        }
+        match page.objects.is_empty() {
+            true => Ok(()),
+            false => self.api.delete(&[prefix]).await?.into_iter().collect(),
+        }
+    }
+}
+
+fn is_file_removal(change: &Change) -> bool {
+    matches!(change, Change::Remove { directory: false, .. })
+}
+
+fn is_removal(change: &Change) -> bool {
+    matches!(change, Change::Remove { .. })
+}
