@@ -26,6 +26,7 @@ pub mod handle;
 pub mod host;
 pub mod job;
 pub mod landing;
+pub mod listed;
 pub mod listing;
 pub mod location;
 pub mod losses;
