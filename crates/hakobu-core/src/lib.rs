@@ -18,6 +18,7 @@ pub mod engine;
 pub mod entry;
 pub mod error;
 pub mod event;
+pub mod evidence;
 pub mod extended;
 pub mod extent;
 pub mod filter;
