@@ -25,6 +25,7 @@ pub mod grant;
 pub mod handle;
 pub mod host;
 pub mod job;
+pub mod key_spelling;
 pub mod landing;
 pub mod listing;
 pub mod location;
