@@ -3,8 +3,8 @@
 //! A key is text, and each store refuses or spoils some characters. A spelling is a key that the store takes and that
 //! leads back to the same bytes. It is rclone's wherever rclone's leads back: U+201B (`‛`) quotes the character after it,
 //! or is followed by the two hexadecimal digits of a byte, and pictures (`␊`) and wide forms (`＼`) stand for characters
-//! that a store does not take. Where rclone keeps a character that a store refuses or spoils, its bytes are written in
-//! hexadecimal, which rclone reads as well.
+//! that a store does not take. S3's keys are spelled as with rclone's `Ctl`, which is not its default there. Other
+//! characters that a store refuses are written as bytes; rclone shows such a name and cannot open it.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -145,10 +145,11 @@ impl KeySpelling {
         let picture = || char::from_u32(PICTURES + u32::from(character)).map_or(Bytes, Picture);
         match (self, character) {
             (_, QUOTE) => Quoted,
-            // XML cannot hold them.
-            (Self::S3, '\x00'..='\x1f' | '\u{fffe}' | '\u{ffff}') => Bytes,
-            (Self::Gcs, '\n' | '\r') | (Self::Azure, '\x00'..='\x1f') => picture(),
-            (Self::Gcs, '␊' | '␍') | (Self::Azure, '␁'..='␟' | '␡' | '＼') => Quoted,
+            // Lists and deletions are XML, which cannot hold any of these, or changes them.
+            (Self::S3, '\u{fffe}' | '\u{ffff}') => Bytes,
+            (Self::Gcs, '\n' | '\r') | (Self::S3 | Self::Azure, '\x01'..='\x1f') => picture(),
+            (Self::Gcs, '␊' | '␍') | (Self::S3 | Self::Azure, '␁'..='␟') => Quoted,
+            (Self::Azure, '␡' | '＼') => Quoted,
             (Self::Azure, '\x7f') => Picture('␡'),
             (Self::Azure, '\\') => Picture('＼'),
             (Self::Azure, '.') if is_last => Picture('．'),
@@ -246,7 +247,7 @@ impl KeySpelling {
     fn pictured(self, picture: char, is_last: bool) -> Option<char> {
         let of_picture = char::from_u32(u32::from(picture).wrapping_sub(PICTURES));
         match (self, picture) {
-            (Self::Gcs, '␊' | '␍') | (Self::Azure, '␁'..='␟') => of_picture,
+            (Self::Gcs, '␊' | '␍') | (Self::S3 | Self::Azure, '␁'..='␟') => of_picture,
             (Self::Azure, '␡') => Some('\x7f'),
             (Self::Azure, '＼') => Some('\\'),
             (Self::Azure, '．') if is_last => Some('.'),
