@@ -26,6 +26,7 @@ pub mod grant;
 pub mod handle;
 pub mod host;
 pub mod job;
+pub mod key_spelling;
 pub mod landing;
 pub mod listed;
 pub mod listing;
