@@ -1,6 +1,7 @@
 //! The capabilities of endpoints as data, known before work begins instead of discovered during it.
 
 use crate::extended::Classes;
+use crate::listed::{ListedAttributes, StoreClock};
 use crate::names::NameRules;
 
 /// The capabilities of an opened endpoint.
@@ -58,6 +59,10 @@ pub struct Capabilities {
     /// Directories are listed in pages in the order of [`Listing`](crate::listing::Listing), which is that of the keys
     /// of object stores. An agent lists directories as a whole.
     pub lists_in_order: bool,
+    /// The attributes that the entries of a listing carry. An entry that is asked for by itself carries all.
+    pub listed: ListedAttributes,
+    /// The clock by which a store sets the times of uploads, if it was measured.
+    pub clock: Option<StoreClock>,
     /// Listings show entries that are on another file system than the directory above them.
     pub tells_file_systems: bool,
     /// Names of users and groups can be looked up.
@@ -116,6 +121,8 @@ impl Capabilities {
             free_bytes: None,
             free_inodes: None,
             lists_in_order: false,
+            listed: ListedAttributes::ALL,
+            clock: None,
             tells_file_systems: true,
             account_names: true,
             writes_in_place: true,

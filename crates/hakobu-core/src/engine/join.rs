@@ -286,8 +286,8 @@ impl<'a> Join<'a> {
                     self.content(source, index, None);
                 }
             }
-            // Refusals were handled above.
-            Action::Conflict => {}
+            // Handled above.
+            Action::Conflict | Action::Examine => {}
         }
     }
 

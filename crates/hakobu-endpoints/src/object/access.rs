@@ -1,5 +1,6 @@
 //! Access to a bucket as a store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -20,25 +21,36 @@ use super::target::ObjectTarget;
 use crate::store::StoreAccess;
 
 /// A bucket that this machine accesses.
-pub struct BucketAccess(pub Arc<dyn Bucket>);
+pub struct BucketAccess {
+    bucket: Arc<dyn Bucket>,
+    journals: Option<PathBuf>,
+}
+
+impl BucketAccess {
+    /// Returns the access to a bucket. `journals` is the folder for journals of uploads; without it, uploads cannot be
+    /// resumed.
+    pub fn new(bucket: Arc<dyn Bucket>, journals: Option<PathBuf>) -> Self {
+        Self { bucket, journals }
+    }
+}
 
 impl StoreAccess for BucketAccess {
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.0.limits())
+        capabilities(self.bucket.limits())
     }
 
     fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         let driver = RuntimeDriver::new(&Arc::new(AtomicBool::new(false)), &BytesInFlight::default(), 0)?;
-        let api = driver.within(|| self.0.connect())?;
+        let api = driver.within(|| self.bucket.connect())?;
         let found = driver.block_on(look(&*api, &KeyRoot::new(&EntryPath::root())?, path));
         Ok(found.map_err(|error| error.at(path))?.map(|entry| entry.metadata))
     }
 
     fn source(&self, roots: &[EntryPath]) -> Result<Box<dyn SourceEndpoint>> {
-        Ok(Box::new(ObjectSource::new(Arc::clone(&self.0), roots)?))
+        Ok(Box::new(ObjectSource::new(Arc::clone(&self.bucket), roots)?))
     }
 
     fn target(&self, root: &EntryPath, grant: &Grant) -> Result<Box<dyn TargetEndpoint>> {
-        Ok(Box::new(ObjectTarget::open(Arc::clone(&self.0), root, grant)?))
+        Ok(Box::new(ObjectTarget::open(Arc::clone(&self.bucket), root, grant, self.journals.clone())?))
     }
 }

@@ -27,6 +27,9 @@ pub trait Bucket: Send + Sync + 'static {
     /// Returns the location of a key for people, such as `s3://bucket/key`.
     fn location(&self, key: &str) -> String;
 
+    /// Returns what tells this bucket from all others: the endpoint and the name.
+    fn identity(&self) -> String;
+
     /// Returns the limits of the store.
     fn limits(&self) -> &StoreLimits;
 

@@ -13,5 +13,6 @@ mod listing;
 mod lookup;
 mod source;
 mod target;
+mod upload_journal;
 
 pub use access::BucketAccess;

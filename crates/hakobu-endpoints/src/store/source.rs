@@ -131,7 +131,7 @@ impl StoreSourceReader {
 /// Returns an entry, which must be the listed version.
 fn listed(store: &dyn ObjectPlace, path: &EntryPath, listed: &EntryMetadata) -> Result<StoredEntry> {
     let held = store.get(path).map_err(at_source)?;
-    match listed.same_version(&held.metadata) {
+    match store.capabilities().listed.same_version(listed, &held.metadata) {
         true => Ok(held),
         false => Err(changed("reading")),
     }
@@ -177,13 +177,14 @@ fn entry(store: &dyn ObjectPlace, directory: &EntryPath, picks: &Picks, pick: &P
     let held = store.get(&directory.join(name)?).map_err(at_source);
     let held = held.map_err(|error| error.at(place(directory, name)))?;
     let now = &held.metadata;
+    let shown = store.capabilities().listed;
     let is_same = match listed.kind {
         EntryKind::File => {
-            now.kind == EntryKind::File
+            shown.may_be(EntryKind::File, now.kind)
                 && now.size_bytes <= PACKED_FILE_BYTES_MAX
                 && (now.links, now.inode.is_some()) == (listed.links, listed.inode.is_some())
         }
-        _ => listed.same_version(now),
+        _ => shown.same_version(listed, now),
     };
     if !is_same {
         return Err(changed("reading").at(place(directory, name)));

@@ -12,9 +12,10 @@ use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::Tagger;
 use hakobu_core::{Error, ErrorKind, Result};
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 
 use super::parts::PartPlan;
+use super::resume::DraftJournal;
 use crate::object::api::{PartTag, StoreLimits, UploadId};
 
 /// The maximum number of open drafts.
@@ -52,10 +53,14 @@ impl ObjectDrafts {
         self.drafts().remove(&id)
     }
 
-    /// Removes all drafts, and returns the uploads that were begun for them, with their keys.
+    /// Removes all drafts, and returns the uploads that were begun for them and that no later run can use, with their
+    /// keys.
     pub(super) fn take_uploads(&self) -> Vec<(String, UploadId)> {
         let drafts = std::mem::take(&mut *self.drafts());
-        let upload = |draft: Arc<ObjectDraft>| Some((draft.key.clone(), draft.upload.get()?.clone()));
+        let upload = |draft: Arc<ObjectDraft>| {
+            let upload = draft.upload.get().filter(|_| !draft.journal.is_of_use())?;
+            Some((draft.key.clone(), upload.clone()))
+        };
         drafts.into_values().filter_map(upload).collect()
     }
 }
@@ -103,6 +108,10 @@ pub(super) struct ObjectDraft {
     pub(super) plan: PartPlan,
     /// The upload, once the first part is sent.
     pub(super) upload: OnceCell<UploadId>,
+    /// What a later run needs to go on.
+    pub(super) journal: DraftJournal,
+    /// Told when a part has been stored, or a write has failed.
+    pub(super) changed: Notify,
     progress: Mutex<DraftProgress>,
 }
 
@@ -127,6 +136,8 @@ impl ObjectDraft {
             tagger: begin.tag_key.map(Tagger::new).transpose()?,
             plan: PartPlan::new(begin.size_bytes, limits)?,
             upload: OnceCell::new(),
+            journal: DraftJournal::default(),
+            changed: Notify::new(),
             progress: Mutex::new(progress),
         })
     }
@@ -142,6 +153,7 @@ impl ObjectDraft {
     /// Records the error of a failed write, which the end of the draft returns.
     pub(super) fn fail(&self, error: Error) {
         self.progress().failed.get_or_insert(error);
+        self.changed.notify_waiters();
     }
 
     /// Returns the error of an earlier write.
@@ -198,9 +210,36 @@ impl ObjectDraft {
     }
 
     /// Records a part that the store has.
-    pub(super) fn stored(&self, part: &WholePart, tag: PartTag) {
-        let stored = StoredPart { tag, extent: part.extent, crc64: part.crc64 };
-        self.progress().stored.insert(part.number, stored);
+    pub(super) fn stored(&self, tag: PartTag, extent: Extent, crc64: u64) {
+        self.progress().stored.insert(tag.number, StoredPart { tag, extent, crc64 });
+        self.changed.notify_waiters();
+    }
+
+    /// Returns the tag and the checksum of a part that the store has.
+    pub(super) fn stored_part(&self, number: u32) -> Option<(PartTag, Extent, u64)> {
+        self.progress().stored.get(&number).map(|part| (part.tag.clone(), part.extent, part.crc64))
+    }
+
+    /// Waits until the part with the byte at `offset` is stored, unless it is not complete yet.
+    ///
+    /// # Errors
+    /// If a write has failed.
+    pub(super) async fn settled(&self, offset: u64) -> Result<()> {
+        let (number, _) = self.plan.part(offset);
+        loop {
+            let changed = self.changed.notified();
+            {
+                let progress = self.progress();
+                if let Some(error) = &progress.failed {
+                    return Err(error.clone());
+                }
+                // The only part of an object that is sent in one request stays until the end.
+                if progress.stored.contains_key(&number) || progress.open.contains_key(&number) {
+                    return Ok(());
+                }
+            }
+            changed.await;
+        }
     }
 
     /// Returns the parts in order, and the checksum of the whole.

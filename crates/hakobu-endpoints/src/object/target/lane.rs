@@ -1,5 +1,6 @@
 //! One lane of a target: how each operation is performed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -27,10 +28,14 @@ use crate::object::lookup::look;
 /// The state with which a lane of a target works.
 pub(super) struct ObjectWriter {
     pub(super) api: Arc<dyn ObjectApi>,
+    /// What tells the bucket from all others.
+    pub(super) bucket: String,
     pub(super) root: KeyRoot,
     pub(super) drafts: Arc<ObjectDrafts>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
+    /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
+    pub(super) journals: Option<PathBuf>,
 }
 
 /// A piece's buffer, which is free again when nobody holds its bytes any more.
@@ -63,8 +68,14 @@ impl LaneWork for ObjectWriter {
                 (acknowledge || zeroed.is_err()).then_some(zeroed.map(|()| TargetOutcome::Done))
             }),
             TargetOp::Begin { draft, begin, attributes } => {
-                let begun = self.begin(draft, &begin, attributes);
-                Box::pin(async move { Some(begun) })
+                let added = self.begin(draft, &begin, attributes);
+                Box::pin(async move {
+                    let begun = match added {
+                        Ok(added) => self.begun(draft, &added, &begin).await,
+                        Err(error) => Err(error),
+                    };
+                    Some(begun)
+                })
             }
             operation => Box::pin(async move { Some(self.answer(operation).await) }),
         }
@@ -93,8 +104,10 @@ impl ObjectWriter {
                 listed.map(TargetOutcome::Page).map_err(|error| error.at(&directory))
             }
             TargetOp::WritePack { pack } => self.write_pack(pack).await,
-            TargetOp::Complete { draft, .. } => {
-                self.drafts.find(draft)?.check().map(|()| TargetOutcome::Done)
+            TargetOp::Complete { draft, extent, value, kept } => {
+                let draft = self.drafts.find(draft)?;
+                draft.settled(extent.offset).await?;
+                draft.completed(extent, value, kept).map(|()| TargetOutcome::Done)
             }
             TargetOp::HashRange { draft, extent, blocks: false } => self.hash_range(draft, extent).await,
             TargetOp::SetLength { draft, size_bytes } => {
@@ -109,12 +122,11 @@ impl ObjectWriter {
             TargetOp::Finish { draft, attributes, extended: _, digest } => {
                 self.finish(draft, &attributes, digest.as_ref()).await.map(|()| TargetOutcome::Done)
             }
-            TargetOp::Abandon { draft, keep: _ } => {
-                let draft = self.drafts.forget(draft);
-                if let Some(draft) = draft
-                    && let Some(upload) = draft.upload.get()
+            TargetOp::Abandon { draft, keep } => {
+                if let Some(draft) = self.drafts.forget(draft)
+                    && !(keep && draft.journal.is_of_use())
                 {
-                    api.abort_upload(&draft.key, upload).await?;
+                    self.give_up(&draft).await?;
                 }
                 Ok(TargetOutcome::Done)
             }
@@ -139,14 +151,29 @@ impl ObjectWriter {
         id: DraftId,
         begin: &DraftParameters,
         attributes: Option<Attributes>,
-    ) -> Result<TargetOutcome> {
+    ) -> Result<Arc<ObjectDraft>> {
         if !matches!(begin.kind, DraftKind::File | DraftKind::Compare) {
             let words = "an object is replaced as a whole and never changed";
             return Err(Error::new(ErrorKind::Unsupported, "beginning a draft", words).at(&begin.path));
         }
         let draft = ObjectDraft::new(begin, attributes, self.root.key(&begin.path)?, self.api.limits());
-        self.drafts.add(id, draft.map_err(|error| error.at(&begin.path))?)?;
-        Ok(TargetOutcome::Done)
+        self.drafts.add(id, draft.map_err(|error| error.at(&begin.path))?)
+    }
+
+    async fn begun(
+        &self,
+        id: DraftId,
+        draft: &ObjectDraft,
+        begin: &DraftParameters,
+    ) -> Result<TargetOutcome> {
+        match self.resume(draft, begin).await {
+            Ok(Some(earlier)) => Ok(TargetOutcome::Begun(Box::new(earlier))),
+            Ok(None) => Ok(TargetOutcome::Done),
+            Err(error) => {
+                self.drafts.forget(id);
+                Err(error.at(&draft.path))
+            }
+        }
     }
 
     /// Adds content to a draft, and returns the parts that are complete now.
@@ -221,17 +248,19 @@ impl ObjectWriter {
             crc64: Some(part.crc64),
         };
         let tag = self.api.put_part(sent).await.map_err(|error| error.at(&draft.path))?;
-        draft.stored(&part, tag);
+        draft.stored(tag, part.extent, part.crc64);
         Ok(())
     }
 
     async fn finish(&self, id: DraftId, attributes: &Attributes, digest: Option<&Digest>) -> Result<()> {
         let draft = self.drafts.find(id)?;
         let finished = self.finished(&draft, attributes, digest).await;
-        if finished.is_err()
-            && let Some(upload) = draft.upload.get()
-        {
-            let _ = self.api.abort_upload(&draft.key, upload).await;
+        match &finished {
+            Ok(()) => draft.journal.remove(),
+            // A later run can go on unless the parts are wrong.
+            Err(error) if draft.journal.is_of_use() && error.kind != ErrorKind::Corrupt => {}
+            // The error at hand says more than another one.
+            Err(_) => drop(self.give_up(&draft).await),
         }
         self.drafts.forget(id);
         finished.map_err(|error| error.at(&draft.path))
@@ -268,6 +297,15 @@ impl ObjectWriter {
             condition: &condition,
         };
         self.api.complete_upload(complete).await.map(drop)
+    }
+
+    /// Removes what there is of an object that is not finished.
+    async fn give_up(&self, draft: &ObjectDraft) -> Result<()> {
+        draft.journal.remove();
+        match draft.upload.get() {
+            Some(upload) => self.api.abort_upload(&draft.key, upload).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns the values of the pieces of an existing object.

@@ -5,7 +5,9 @@ mod draft;
 mod lane;
 mod pack;
 mod parts;
+mod resume;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,18 +34,26 @@ pub struct ObjectTarget {
     capabilities: Capabilities,
     drafts: Arc<ObjectDrafts>,
     ended: Arc<AtomicBool>,
+    journals: Option<PathBuf>,
 }
 
 impl ObjectTarget {
-    /// Opens a directory of a bucket. Nothing is asked of the store.
+    /// Opens a directory of a bucket. Nothing is asked of the store. With a folder for journals, a later run goes on with
+    /// unfinished uploads of large objects.
     ///
     /// # Errors
     /// `Unsupported` if no key can have that path.
-    pub fn open(bucket: Arc<dyn Bucket>, root: &EntryPath, grant: &Grant) -> Result<Granted<Self>> {
+    pub fn open(
+        bucket: Arc<dyn Bucket>,
+        root: &EntryPath,
+        grant: &Grant,
+        journals: Option<PathBuf>,
+    ) -> Result<Granted<Self>> {
         let able = capabilities(bucket.limits());
         let capabilities = Capabilities { set_id: grant.may_set_id, owners: grant.may_chown, ..able };
         let root = KeyRoot::new(root)?;
-        let target = Self { bucket, root, capabilities, drafts: Arc::default(), ended: Arc::default() };
+        let (drafts, ended) = (Arc::default(), Arc::default());
+        let target = Self { bucket, root, capabilities, drafts, ended, journals };
         Ok(Granted::new(target, grant.clone()))
     }
 }
@@ -69,10 +79,12 @@ impl TargetEndpoint for ObjectTarget {
         let api: Arc<dyn ObjectApi> = driver.within(|| self.bucket.connect())?.into();
         let writer = ObjectWriter {
             api,
+            bucket: self.bucket.identity(),
             root: self.root.clone(),
             drafts: Arc::clone(&self.drafts),
             buffers: LaneBuffers::default(),
             in_flight,
+            journals: self.journals.clone(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
     }

@@ -1,0 +1,5 @@
+//! Tests the endpoints over buckets.
+
+mod conformance;
+mod memory_bucket;
+mod resume;
