@@ -45,6 +45,8 @@ pub mod report;
 pub mod requirements;
 pub mod shell;
 pub mod stopping;
+pub mod store_name;
+pub mod store_settings;
 pub mod tag;
 pub mod times;
 pub mod units;

@@ -23,6 +23,7 @@ use crate::commands::report::{self, ReportArguments};
 use crate::commands::settings::arguments::{SETTINGS_HELP, SettingsArguments, USAGE};
 use crate::commands::shared::headings::OUTPUT;
 use crate::commands::shared::login::LoginArguments;
+use crate::commands::shared::store::StoreArguments;
 use crate::version;
 
 /// Moves disks, files and trees between machines
@@ -149,6 +150,16 @@ impl Verb {
             Self::Digest(typed) => Some(&mut typed.login),
             Self::Ls(typed) => Some(&mut typed.login),
             Self::Probe(typed) => Some(&mut typed.login),
+            _ => None,
+        }
+    }
+
+    /// Returns the options for reaching object stores of a command that has them.
+    pub(crate) fn store(&mut self) -> Option<&mut StoreArguments> {
+        match self {
+            Self::Copy(typed) | Self::Sync(typed) | Self::Verify(typed) => Some(&mut typed.store),
+            Self::Digest(typed) => Some(&mut typed.store),
+            Self::Ls(typed) => Some(&mut typed.store),
             _ => None,
         }
     }

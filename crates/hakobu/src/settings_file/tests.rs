@@ -44,6 +44,16 @@ fn each_keyword_is_an_option_of_copy_and_takes_what_that_takes() {
         "allow setuid",
         "by-name no",
         "nice yes",
+        "endpoint http://localhost:9000",
+        "region eu-west-1",
+        "profile backup",
+        "no-sign-request yes",
+        "request-payer no",
+        "addressing path",
+        "storage-class STANDARD_IA",
+        "sse aws:kms:alias/backup",
+        "acl bucket-owner-full-control",
+        "content-type application/octet-stream",
     ];
     assert_eq!(lines.len(), KEYWORDS.len());
     for line in lines {
@@ -63,6 +73,9 @@ fn a_value_that_is_none_for_its_option_is_told_with_its_place() {
         ("agent -x", 0, "path of hakobu"),
         ("require gold", 0, "is not one of"),
         ("retry-for soon", 0, ""),
+        ("endpoint localhost:9000", 0, "http://HOST:PORT"),
+        ("addressing host", 0, "it is one of auto, path, virtual"),
+        ("sse aes", 0, "must be AES256"),
     ] {
         let (at, said) = checked(line).unwrap_err();
         assert!(at == column && said.contains(words) && !said.is_empty(), "{line}: {at} {said}");
