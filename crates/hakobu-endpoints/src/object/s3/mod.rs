@@ -26,7 +26,8 @@ use super::api::{
     ObjectBody, ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart,
     RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
-use super::credentials::aws::{AwsCredentials, AwsSettings};
+use super::credentials::aws::AwsCredentials;
+pub use super::credentials::aws::AwsSettings;
 use super::http::{HttpClient, HttpLimits, HttpShared};
 use request::S3Lane;
 use sign::Signer;
