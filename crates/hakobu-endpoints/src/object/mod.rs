@@ -1,0 +1,3 @@
+//! Object stores: S3, Azure Blob Storage and Google Cloud Storage.
+
+pub mod metadata;
