@@ -114,6 +114,14 @@ impl MetadataConvention {
         }
     }
 
+    /// Returns the maximum length of one value.
+    pub const fn value_bytes_max(self) -> usize {
+        match self {
+            Self::S3 | Self::Azure => self.bytes_max(),
+            Self::Gcs => 4096,
+        }
+    }
+
     /// Returns the prefix of names in requests.
     pub const fn prefix(self) -> &'static str {
         match self {

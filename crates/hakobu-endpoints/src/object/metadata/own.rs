@@ -67,7 +67,8 @@ pub(super) fn write_extended<'a>(
 ) -> Option<Sidecar<'a>> {
     let name = convention.own_name("hakobu-attributes");
     let value_bytes = extended.as_bytes().len().div_ceil(3) * 4;
-    if out.size_bytes + out.bytes_of(&name, value_bytes) <= convention.bytes_max() {
+    let size_bytes = out.size_bytes + out.bytes_of(&name, value_bytes);
+    if size_bytes <= convention.bytes_max() && value_bytes <= convention.value_bytes_max() {
         out.push(name, base64(extended.as_bytes()));
         return None;
     }
