@@ -15,6 +15,9 @@ use futures_util::Stream;
 use hakobu_core::Result;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
+use hakobu_core::key_spelling::KeySpelling;
+
+use super::metadata::MetadataConvention;
 
 /// The future answer to a request.
 pub type ApiReply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -157,6 +160,10 @@ pub struct StoreLimits {
     pub conditional_put: bool,
     /// The checksum that is offered for uploads; `None` if the store checks none.
     pub checksum: Option<ChecksumKind>,
+    /// The names of metadata.
+    pub convention: MetadataConvention,
+    /// The spelling of names in keys.
+    pub spelling: KeySpelling,
 }
 
 /// A kind of checksum that stores keep.

@@ -12,7 +12,9 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::entry::FileTime;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extent::Extent;
+use hakobu_core::key_spelling::KeySpelling;
 use hakobu_endpoints::object::api::*;
+use hakobu_endpoints::object::metadata::MetadataConvention;
 
 #[derive(Clone, Debug)]
 struct Object {
@@ -63,6 +65,8 @@ impl MemoryBucket {
             lists_metadata: false,
             conditional_put: true,
             checksum: Some(ChecksumKind::Crc64),
+            convention: MetadataConvention::S3,
+            spelling: KeySpelling::S3,
         };
         Self { state: Arc::default(), limits }
     }

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::Result;
 use hakobu_core::extent::Extent;
+use hakobu_core::key_spelling::KeySpelling;
 
 use super::api::{
     ApiReply, Bucket, ChecksumKind, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi,
@@ -29,6 +30,7 @@ use super::api::{
 use super::credentials::aws::AwsCredentials;
 pub use super::credentials::aws::AwsSettings;
 use super::http::{HttpClient, HttpLimits, HttpShared};
+use super::metadata::MetadataConvention;
 use request::S3Lane;
 use sign::Signer;
 use target::S3Target;
@@ -49,6 +51,8 @@ const LIMITS: StoreLimits = StoreLimits {
     lists_metadata: false,
     conditional_put: true,
     checksum: Some(ChecksumKind::Crc64),
+    convention: MetadataConvention::S3,
+    spelling: KeySpelling::S3,
 };
 
 /// A bucket to open, and how.

@@ -13,7 +13,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::lane::ObjectWriter;
 use crate::common::future_lane::LaneBuffers;
 use crate::object::api::{PutCondition, PutObject};
-use crate::object::entry::properties;
+use crate::object::entry::{EntryToStore, properties};
 
 /// A pack, whose buffer returns to the lane when nobody holds its bytes any more.
 struct PackBytes(Vec<u8>, LaneBuffers);
@@ -60,11 +60,16 @@ impl ObjectWriter {
     async fn write_object(&self, object: Result<PackedObject>) -> Result<()> {
         let PackedObject { path, content, crc64, kind, attributes, digest, replaces } = object?;
         let condition = if replaces { PutCondition::None } else { PutCondition::IfAbsent };
+        let (_, name) = path.split_last().unwrap_or_default();
+        let size_bytes = content.len() as u64;
+        let (kind, device) = kind;
+        let entry =
+            EntryToStore { name, kind, device, size_bytes, attributes: &attributes, digest: digest.as_ref() };
         let stored = async {
             let put = PutObject {
                 key: &self.root.key(&path)?,
                 content: vec![content],
-                properties: &properties(kind, &attributes, digest.as_ref()),
+                properties: &properties(self.api.limits(), &entry),
                 condition: &condition,
                 crc64: Some(crc64),
             };
