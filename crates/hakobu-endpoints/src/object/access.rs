@@ -36,7 +36,7 @@ impl BucketAccess {
 
 impl StoreAccess for BucketAccess {
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.bucket.limits())
+        capabilities(&*self.bucket)
     }
 
     fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {

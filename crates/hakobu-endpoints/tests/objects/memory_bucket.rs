@@ -75,11 +75,6 @@ impl MemoryBucket {
         self.state.lock().unwrap()
     }
 
-    /// Returns the keys of all objects.
-    pub fn keys(&self) -> Vec<String> {
-        self.state().objects.keys().cloned().collect()
-    }
-
     /// Returns the content of an object.
     pub fn content(&self, key: &str) -> Option<Arc<[u8]>> {
         self.state().objects.get(key).map(|object| object.content.clone())

@@ -37,7 +37,7 @@ impl ObjectSource {
     pub fn new(bucket: Arc<dyn Bucket>, roots: &[EntryPath]) -> Result<Self> {
         let spelling = bucket.limits().spelling;
         Ok(Self {
-            capabilities: capabilities(bucket.limits()),
+            capabilities: capabilities(&*bucket),
             bucket,
             roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
             versions: Arc::default(),
