@@ -75,6 +75,12 @@ impl ListingEvidence {
         self
     }
 
+    /// Returns true if an entry of the source is equal only if the directories above it are settled.
+    pub fn needs_settled(&self) -> bool {
+        let measured = self.target.clock.is_some() && self.source.change_ns.is_some();
+        self.target_lacks() && !self.source_lacks() && measured
+    }
+
     /// Returns true if an entry of the source that is listed as a file may be of another kind.
     pub fn may_be_no_file(&self, source: &EntryMetadata) -> bool {
         !self.source.listed.kinds && source.kind == EntryKind::File && source.size_bytes <= LINK_BYTES_MAX

@@ -186,6 +186,13 @@ impl TaskQueue {
         self.lock().outstanding += count;
     }
 
+    /// Counts a part of a scan that was not queued.
+    pub fn hold_scan(&self) {
+        let mut state = self.lock();
+        state.outstanding += 1;
+        state.scanning += 1;
+    }
+
     /// Records that `count` tasks are done.
     pub fn complete(&self, count: u64) {
         let mut state = self.lock();
