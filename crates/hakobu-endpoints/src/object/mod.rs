@@ -8,7 +8,7 @@ mod budget;
 mod clock;
 mod content;
 mod counts;
-mod credentials;
+pub mod credentials;
 pub mod http;
 mod retry;
 pub mod runtime;
