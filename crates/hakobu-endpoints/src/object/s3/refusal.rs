@@ -20,7 +20,7 @@ pub(crate) struct S3Refusal {
     server_time: String,
 }
 
-/// What to do about a refusal.
+/// Possible reactions to a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalRemedy {
     /// Send the request again, with fewer in flight if that is what the store asks for.
