@@ -107,7 +107,8 @@ pub trait ObjectApi: Send + Sync + 'static {
     /// `SourceVanished` if the upload does not exist any more, `Corrupt` if the store received other bytes twice.
     fn put_part<'a>(&'a self, part: PutPart<'a>) -> ApiReply<'a, PartTag>;
 
-    /// Copies a range of an object inside the store as a part.
+    /// Copies a range of an object inside the store as a part. The checksum that comes back serves only to
+    /// complete the upload: some stores name that of the whole source.
     ///
     /// # Errors
     /// As for [`ObjectApi::copy`] and [`ObjectApi::put_part`].
