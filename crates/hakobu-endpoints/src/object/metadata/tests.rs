@@ -1,4 +1,4 @@
-use hakobu_core::extended::Classes;
+use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::times::year_of;
 use proptest::prelude::*;
 
