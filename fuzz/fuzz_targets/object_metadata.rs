@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
             ObjectExtended::Inline(extended) => Some(extended.as_ref()),
             _ => None,
         };
-        // What is written again is read as the same entry.
+        // Written again, it is read as the same entry.
         let again = ObjectEntry { metadata: &entry, extended, digest: read.digest.as_ref() };
         let again = convention.encode(&again);
         if again.sidecar.is_some()

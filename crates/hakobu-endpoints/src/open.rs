@@ -50,6 +50,7 @@ fn bucket(scheme: &str, name: &[u8], settings: &StoreSettings) -> Result<OpenedS
         credentials: AwsSettings {
             profile: settings.profile.clone(),
             is_anonymous: settings.no_sign_request,
+            keys: None,
         },
         pays_requests: settings.request_payer,
         ..S3Settings::default()

@@ -115,6 +115,7 @@ impl ObjectPlace for MemoryObjectStore {
             extended: Classes::NONE,
             modes: false,
             directories: false,
+            distinct_names: false,
             keeps_times: false,
             hard_links: false,
             inodes: false,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -104,8 +103,8 @@ impl MemoryBucket {
 impl State {
     fn put(&mut self, key: &str, content: Arc<[u8]>, properties: &ObjectProperties) -> StoredObject {
         self.counter += 1;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let uploaded = FileTime { seconds: since.as_secs() as i64, nanoseconds: 0 };
+        // Each upload is at another second, so that listings show it.
+        let uploaded = FileTime { seconds: 1_700_000_000 + self.counter as i64, nanoseconds: 0 };
         let object = Object { content, properties: properties.clone(), uploaded, version: self.counter };
         let version = version(&object);
         self.objects.insert(key.to_owned(), object);

@@ -17,6 +17,7 @@ pub mod content_type;
 pub mod sidecar;
 
 mod azure;
+mod convention;
 mod fields;
 mod gcs;
 mod others;
@@ -29,22 +30,13 @@ mod tests;
 
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
-use hakobu_core::extended::{Extended, ExtendedRef, UNREADABLE};
+use hakobu_core::extended::{ExtendedRef, UNREADABLE};
 use hakobu_core::{Error, ErrorKind, Result};
 
+pub use convention::MetadataConvention;
 use fields::{MetadataFields, MetadataReader, MetadataWriter};
-use sidecar::{Sidecar, SidecarName};
-
-/// The names of metadata that a provider's tools share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MetadataConvention {
-    /// S3: DataSync, FSx for Lustre, File Gateway.
-    S3,
-    /// Azure: AzCopy.
-    Azure,
-    /// Google Cloud Storage: gcloud, gsutil, Storage Transfer Service.
-    Gcs,
-}
+pub use own::ObjectExtended;
+use sidecar::Sidecar;
 
 /// An entry to be described in the metadata of its object.
 #[derive(Clone, Copy, Debug)]
@@ -64,20 +56,6 @@ pub struct MetadataPairs<'a> {
     pub pairs: Vec<(String, String)>,
     /// An object that must exist before the metadata refers to it.
     pub sidecar: Option<Sidecar<'a>>,
-}
-
-/// The extended attributes that the metadata of an object states.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ObjectExtended {
-    /// None.
-    #[default]
-    None,
-    /// These.
-    Inline(Extended),
-    /// Those in an object of their own.
-    Sidecar(SidecarName),
-    /// Some that cannot be read.
-    Malformed,
 }
 
 /// An entry as the metadata of its object describes it.
@@ -106,31 +84,6 @@ pub struct ObjectMetadata {
 }
 
 impl MetadataConvention {
-    /// Returns the maximum size of the metadata of an object. Each name counts with its prefix.
-    pub const fn bytes_max(self) -> usize {
-        match self {
-            Self::S3 => 2048,
-            Self::Azure | Self::Gcs => 8192,
-        }
-    }
-
-    /// Returns the maximum length of one value.
-    pub const fn value_bytes_max(self) -> usize {
-        match self {
-            Self::S3 | Self::Azure => self.bytes_max(),
-            Self::Gcs => 4096,
-        }
-    }
-
-    /// Returns the prefix of names in requests.
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::S3 => "x-amz-meta-",
-            Self::Azure => "x-ms-meta-",
-            Self::Gcs => "x-goog-meta-",
-        }
-    }
-
     /// Returns the metadata for the object of an entry.
     pub fn encode<'a>(self, entry: &ObjectEntry<'a>) -> MetadataPairs<'a> {
         let mut out = MetadataWriter::new(self.prefix());

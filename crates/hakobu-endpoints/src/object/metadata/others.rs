@@ -3,7 +3,7 @@
 
 use hakobu_core::entry::{EntryKind, FileTime};
 
-use super::MetadataConvention;
+use super::convention::MetadataConvention;
 use super::fields::MetadataReader;
 use super::values::{any_time, decimal, from_st_mode, octal};
 

@@ -5,12 +5,27 @@ use hakobu_core::entry::{EntryKind, EntryMetadata, Inode};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::report::{base64, from_base64};
 
+use super::convention::MetadataConvention;
 use super::fields::{MetadataReader, MetadataWriter, packed_device, split_device};
+use super::gcs;
 use super::sidecar::{Sidecar, SidecarName};
 use super::values::{decimal, from_st_mode, hex_bytes, hexadecimal, octal, st_mode};
-use super::{MetadataConvention, ObjectExtended, gcs};
 
 const WRITER: &str = "hakobu";
+
+/// The extended attributes that the metadata of an object states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ObjectExtended {
+    /// None.
+    #[default]
+    None,
+    /// These.
+    Inline(Extended),
+    /// Those in an object of their own.
+    Sidecar(SidecarName),
+    /// Some that cannot be read.
+    Malformed,
+}
 
 /// The attributes under hakobu's own names.
 #[derive(Debug, Default)]
@@ -22,16 +37,6 @@ pub(super) struct OwnFields {
     /// The digest and size of the content that the metadata was written for.
     pub digest: Option<(Digest, u64)>,
     pub extended: ObjectExtended,
-}
-
-impl MetadataConvention {
-    /// Returns a name of hakobu's own. Azure takes no hyphens.
-    fn own_name(self, words: &str) -> String {
-        match self {
-            Self::S3 | Self::Gcs => words.to_owned(),
-            Self::Azure => words.replace('-', "_"),
-        }
-    }
 }
 
 pub(super) fn write(

@@ -1,4 +1,4 @@
-use hakobu_core::extended::Classes;
+use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::times::year_of;
 use proptest::prelude::*;
 
@@ -230,6 +230,49 @@ fn what_other_tools_wrote_is_read() {
     assert_eq!(it.kind, EntryKind::Symlink);
     let it = file(Gcs, &[("gcsfuse_mtime", "2026-01-02T03:04:05Z"), ("mtime", "2020-01-02T03:04:05Z")]);
     assert_eq!(it.mtime, at(TIME.seconds, 0));
+}
+
+/// As rclone 1.75.2 and AzCopy 10.32.2 wrote it for a file and a symbolic link.
+#[test]
+fn metadata_of_released_tools_is_read() {
+    let time = at(1_577_934_245, 500_000_000);
+    let rclone = [
+        ("atime", "2020-01-02T03:04:05.5Z"),
+        ("btime", "2026-11-27T11:58:06.919222158Z"),
+        ("gid", "0"),
+        ("mode", "104751"),
+        ("uid", "0"),
+    ];
+    for (convention, mtime) in [(S3, "1577934245.5"), (Azure, "2020-01-02T03:04:05.500000000Z")] {
+        let it = file(convention, &[&rclone[..], &[("mtime", mtime)]].concat());
+        assert_eq!((it.kind, it.mode, it.uid, it.mtime), (EntryKind::File, Some(0o4751), Some(0), time));
+    }
+    let it = file(Gcs, &[("goog-reserved-file-mtime", "1577934245"), ("mtime", "2020-01-02T03:04:05.5Z")]);
+    assert_eq!((it.mode, it.mtime, it.malformed), (None, time, 0));
+
+    let azcopy = [
+        ("linux_attribute", "0"),
+        ("linux_attribute_mask", "3160180"),
+        ("linux_btime", "1795780686919222158"),
+        ("linux_statx_mask", "8191"),
+        ("posix_atime", "1795780686980957935"),
+        ("posix_ctime", "1795780686925643366"),
+        ("posix_dev", "65024"),
+        ("posix_ino", "1516919"),
+        ("posix_nlink", "1"),
+    ];
+    let standard = [("modtime", "1577934245500000000"), ("posix_group", "0"), ("posix_owner", "0")];
+    let newer = [("modtime", "2020-01-02 03:04:05 +0000"), ("group", "0"), ("owner", "0")];
+    let link = [("is_char_dev", "true"), ("is_symlink", "true"), ("posix_rdev", "0")];
+    for (style, file_mode, link_mode, time) in
+        [(standard, "35305", "41471", time), (newer, "0751", "0777", at(1_577_934_245, 0))]
+    {
+        let it = file(Azure, &[&azcopy[..], &style, &[("permissions", file_mode)]].concat());
+        assert_eq!((it.kind, it.mode.map(|mode| mode & 0o777)), (EntryKind::File, Some(0o751)));
+        assert_eq!((it.uid, it.gid, it.mtime, it.malformed), (Some(0), Some(0), time, 0));
+        let it = file(Azure, &[&azcopy[..], &style, &link, &[("permissions", link_mode)]].concat());
+        assert_eq!((it.kind, it.mode, it.malformed), (EntryKind::Symlink, Some(0o777), 0));
+    }
 }
 
 #[test]

@@ -38,7 +38,6 @@ struct PackedObject {
     kind: (EntryKind, u32),
     attributes: Attributes,
     digest: Option<Digest>,
-    replaces: bool,
 }
 
 impl ObjectWriter {
@@ -58,8 +57,7 @@ impl ObjectWriter {
     }
 
     async fn write_object(&self, object: Result<PackedObject>) -> Result<()> {
-        let PackedObject { path, content, crc64, kind, attributes, digest, replaces } = object?;
-        let condition = if replaces { PutCondition::None } else { PutCondition::IfAbsent };
+        let PackedObject { path, content, crc64, kind, attributes, digest } = object?;
         let (_, name) = path.split_last().unwrap_or_default();
         let size_bytes = content.len() as u64;
         let (kind, device) = kind;
@@ -70,7 +68,7 @@ impl ObjectWriter {
                 key: &self.root.key(&path)?,
                 content: vec![content],
                 properties: &properties(self.api.limits(), &entry),
-                condition: &condition,
+                condition: &PutCondition::None,
                 crc64: Some(crc64),
             };
             self.api.put(put).await
@@ -102,7 +100,6 @@ fn objects(pack: &Bytes) -> Result<Vec<Result<PackedObject>>> {
                 kind,
                 attributes: head.attributes,
                 digest: (kind.0 == EntryKind::File).then(|| *blake3::hash(bytes).as_bytes()),
-                replaces: head.replaces,
             }
         };
         objects.push(match content {
