@@ -182,7 +182,7 @@ impl KeySpelling {
                     CharSpelling::Quoted => spelling.extend([QUOTE, character]),
                     CharSpelling::Picture(picture) => spelling.push(picture),
                     CharSpelling::Bytes => {
-                        push_bytes(&mut spelling, character.encode_utf8(&mut [0; 4]).as_bytes())
+                        push_bytes(&mut spelling, character.encode_utf8(&mut [0; 4]).as_bytes());
                     }
                 }
             }

@@ -218,14 +218,14 @@ pub struct ListCursor(pub String);
 pub struct ObjectPage {
     /// The objects.
     pub objects: Vec<ListedObject>,
-    /// What keys have in common, with the slash at the end; empty without a delimiter.
+    /// The common beginnings of keys, with the slash at the end; empty without a delimiter.
     pub prefixes: Vec<String>,
     /// Where the next page begins; `None` after the last.
     pub next: Option<ListCursor>,
 }
 
 /// An object as a listing shows it. The key may be one that no other request can carry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedObject {
     /// The key.
     pub key: String,
@@ -266,7 +266,7 @@ pub struct ObjectHead {
     pub is_archived: bool,
 }
 
-/// What tells one content of a key from another. At least one field is set where the store has versions at all.
+/// A mark that differs between the contents that a key has had. At least one field is set where the store has versions at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObjectVersion {
     /// The entity tag, with its quotes.
@@ -290,7 +290,7 @@ pub struct ObjectBody {
     pub chunks: BodyStream,
 }
 
-/// What is stored with the content of an object.
+/// Attributes that are stored with the content of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectProperties {
     /// The content type; `None` leaves it to the store.
@@ -320,7 +320,7 @@ pub struct PutObject<'a> {
     pub key: &'a str,
     /// The content in pieces, which are not copied.
     pub content: Vec<Bytes>,
-    /// What is stored with it.
+    /// Attributes that are stored with it.
     pub properties: &'a ObjectProperties,
     /// A condition on the object that it replaces.
     pub condition: &'a PutCondition,
@@ -362,7 +362,7 @@ pub struct CopyObject<'a> {
 }
 
 /// An upload in parts, by the name that the store gave it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UploadId(pub String);
 
 /// A part to send.
@@ -396,7 +396,7 @@ pub struct CopyPart<'a> {
 }
 
 /// A part that the store has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartTag {
     /// The number, from 1.
     pub number: u32,
@@ -425,7 +425,7 @@ pub struct CompleteUpload<'a> {
 }
 
 /// An upload that was begun and neither completed nor aborted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnfinishedUpload {
     /// The key of the object.
     pub key: String,

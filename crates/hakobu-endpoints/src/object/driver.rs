@@ -15,6 +15,9 @@ const WINDOW_BYTES: usize = 8 << 20;
 /// The longest time between two looks at the flag that ends a run.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// The times that connections get their turn where nobody waits.
+const TURNS: usize = 2;
+
 /// The bytes of parts that a lane is sending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BytesInFlight(Arc<AtomicUsize>);
@@ -89,7 +92,9 @@ impl LaneDriver for RuntimeDriver {
         let wait = wait.min(LOOK_EVERY);
         self.runtime.block_on(async {
             if wait.is_zero() {
-                tokio::task::yield_now().await;
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
             } else {
                 let _elapsed = tokio::time::timeout(wait, woken.woken()).await;
             }

@@ -1,16 +1,27 @@
 //! Object stores: keys with content and metadata, reached by requests over HTTP.
 //!
-//! [`api`] has the requests that every provider answers. Nothing else in this folder asks which provider it is.
+//! [`api`] has the requests that every provider answers, [`s3`] the one that there is. Below it, [`http`] sends one
+//! request once, [`retry`] decides whether it is sent again, and [`budget`] how many are in flight. Above it,
+//! [`BucketAccess`] opens directories of a bucket as sources and targets, which do not ask for the provider.
 
 mod access;
 pub mod api;
+mod budget;
 mod capabilities;
+mod clock;
 mod content;
+mod counts;
+mod credentials;
 mod driver;
 mod entry;
+pub mod http;
 mod keys;
 mod listing;
 mod lookup;
+mod retry;
+pub mod runtime;
+pub mod s3;
+mod small_object;
 mod source;
 mod target;
 mod upload_journal;

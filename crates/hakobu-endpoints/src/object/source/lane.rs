@@ -10,10 +10,10 @@ use super::large::{OpenRange, PinnedVersions};
 use super::pack::read_pack;
 use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::object::api::ObjectApi;
-use crate::object::content::listed_digest;
 use crate::object::keys::KeyRoot;
 use crate::object::listing::{list_all, page};
 use crate::object::lookup::look;
+use crate::object::small_object::listed_digest;
 
 /// The state with which a lane of a source reads.
 pub(super) struct ObjectReader {

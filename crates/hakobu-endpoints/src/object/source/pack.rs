@@ -10,8 +10,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::local::errno::place;
 use crate::object::api::ObjectApi;
-use crate::object::content::{SmallObject, picked, read_small};
 use crate::object::keys::KeyRoot;
+use crate::object::small_object::{SmallObject, picked, read_small};
 
 /// The maximum size of a record in bytes with its name, but without content.
 const HEAD_BYTES_MAX: u64 = 300;

@@ -18,12 +18,12 @@ use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
 use crate::object::api::{CompleteUpload, ObjectApi, PutCondition, PutObject, PutPart};
-use crate::object::content::digest;
 use crate::object::driver::BytesInFlight;
 use crate::object::entry::properties;
 use crate::object::keys::KeyRoot;
 use crate::object::listing::{list_all, page};
 use crate::object::lookup::look;
+use crate::object::small_object::digest;
 
 /// The state with which a lane of a target works.
 pub(super) struct ObjectWriter {
