@@ -1,11 +1,16 @@
 //! Opens stores by their location, with one line for each scheme that locations may have
 //! ([`STORE_SCHEMES`](hakobu_core::location::STORE_SCHEMES)).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use hakobu_core::store_settings::StoreSettings;
+use hakobu_core::store_settings::{BucketAddressing, StoreSettings};
 use hakobu_core::{Error, ErrorKind, Result};
 
+use crate::object::BucketAccess;
+use crate::object::api::Bucket;
+use crate::object::credentials::aws::AwsSettings;
+use crate::object::s3::{S3Bucket, S3Settings};
 use crate::store::StoreAccess;
 use crate::{memory, null};
 
@@ -17,24 +22,53 @@ pub struct OpenedStore {
     pub identity: String,
 }
 
-/// Opens the store at `scheme://name`.
+/// Opens the store at `scheme://name`. `journals` is the folder for journals of large objects that are sent; without it, an
+/// interrupted one is sent again from its beginning.
 ///
 /// # Errors
-/// `Usage` for a scheme that this build does not have.
-pub fn open(scheme: &str, name: &[u8], settings: &StoreSettings) -> Result<OpenedStore> {
+/// `Usage` for a scheme or setting that this build does not have, and other reasons why the store cannot be opened.
+pub fn open(
+    scheme: &str,
+    name: &[u8],
+    settings: &StoreSettings,
+    journals: Option<PathBuf>,
+) -> Result<OpenedStore> {
     let named =
         |access| OpenedStore { access, identity: format!("{scheme}://{}", String::from_utf8_lossy(name)) };
     match scheme {
         "null" => null::open(name).map(named),
         "memory" => memory::open(name).map(named),
-        "s3" | "az" | "gs" => bucket(scheme, name, settings),
+        "s3" => s3(name, settings, journals),
+        "az" | "gs" => Err(refused(format!("{scheme}:// is not in this version; ssh://host/path is"))),
         _ => Err(refused(format!("{scheme}:// is not in this build"))),
     }
 }
 
-/// Opens a bucket or container. Its identity has the server's address.
-fn bucket(scheme: &str, _name: &[u8], _settings: &StoreSettings) -> Result<OpenedStore> {
-    Err(refused(format!("{scheme}:// is not in this version; ssh://host/path is")))
+/// Opens a bucket of S3. Its identity has the server's address.
+fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Result<OpenedStore> {
+    let later = [
+        ("--storage-class", settings.storage_class.is_some()),
+        ("--sse", settings.encryption.is_some()),
+        ("--acl", settings.acl.is_some()),
+        ("--content-type", settings.content_type.is_some()),
+        ("--addressing", settings.addressing != BucketAddressing::Auto),
+    ];
+    if let Some((option, _)) = later.iter().find(|(_, is_set)| *is_set) {
+        return Err(refused(format!("{option} is not in this version; leave it out")));
+    }
+    let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(S3Settings {
+        bucket: String::from_utf8_lossy(name).into_owned(),
+        endpoint: settings.endpoint.clone(),
+        region: settings.region.clone(),
+        credentials: AwsSettings {
+            profile: settings.profile.clone(),
+            is_anonymous: settings.no_sign_request,
+        },
+        pays_requests: settings.request_payer,
+        ..S3Settings::default()
+    })?);
+    let identity = bucket.identity();
+    Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
 }
 
 fn refused(words: String) -> Error {
@@ -50,10 +84,12 @@ mod tests {
     #[test]
     fn every_scheme_has_its_line() {
         for scheme in STORE_SCHEMES {
-            let opened = open(scheme, b"", &StoreSettings::default());
+            // No credentials are looked for.
+            let settings = StoreSettings { no_sign_request: true, ..StoreSettings::default() };
+            let opened = open(scheme, b"", &settings, None);
             let refused = opened.err().map(|error| error.detail).unwrap_or_default();
             assert!(!refused.contains("is not in this build"), "{scheme}: {refused}");
         }
-        assert!(open("another", b"", &StoreSettings::default()).is_err());
+        assert!(open("another", b"", &StoreSettings::default(), None).is_err());
     }
 }
