@@ -27,6 +27,14 @@ pub struct StoreSettings {
     pub content_type: Option<String>,
 }
 
+impl StoreSettings {
+    /// Returns the settings without those for objects that are written.
+    #[must_use]
+    pub fn for_reading(self) -> Self {
+        Self { storage_class: None, encryption: None, acl: None, content_type: None, ..self }
+    }
+}
+
 /// The form of the URLs of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BucketAddressing {

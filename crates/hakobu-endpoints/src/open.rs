@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hakobu_core::store_settings::StoreSettings;
+use hakobu_core::store_settings::{BucketAddressing, StoreSettings};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use crate::local::StateDirectory;
 use crate::object::BucketAccess;
 use crate::object::api::Bucket;
-use crate::object::s3::{AwsSettings, S3Bucket, S3Settings};
+use crate::object::credentials::aws::AwsSettings;
+use crate::object::s3::{S3Bucket, S3Settings};
 use crate::store::StoreAccess;
 use crate::{memory, null};
 
@@ -22,29 +22,42 @@ pub struct OpenedStore {
     pub identity: String,
 }
 
-/// Opens the store at `scheme://name`.
+/// Opens the store at `scheme://name`. `journals` is the folder for journals of large objects that are sent; without it, an
+/// interrupted one is sent again from its beginning.
 ///
 /// # Errors
-/// `Usage` for a scheme that this build does not have.
-pub fn open(scheme: &str, name: &[u8], settings: &StoreSettings) -> Result<OpenedStore> {
+/// `Usage` for a scheme or setting that this build does not have, and other reasons why the store cannot be opened.
+pub fn open(
+    scheme: &str,
+    name: &[u8],
+    settings: &StoreSettings,
+    journals: Option<PathBuf>,
+) -> Result<OpenedStore> {
     let named =
         |access| OpenedStore { access, identity: format!("{scheme}://{}", String::from_utf8_lossy(name)) };
     match scheme {
         "null" => null::open(name).map(named),
         "memory" => memory::open(name).map(named),
-        "s3" | "az" | "gs" => bucket(scheme, name, settings),
+        "s3" => s3(name, settings, journals),
+        "az" | "gs" => Err(refused(format!("{scheme}:// is not in this version; ssh://host/path is"))),
         _ => Err(refused(format!("{scheme}:// is not in this build"))),
     }
 }
 
-/// Opens a bucket or container. Its identity has the server's address. Nothing is asked of the store.
-fn bucket(scheme: &str, name: &[u8], settings: &StoreSettings) -> Result<OpenedStore> {
-    if scheme != "s3" {
-        return Err(refused(format!("{scheme}:// is not in this version; ssh://host/path is")));
+/// Opens a bucket of S3. Its identity has the server's address.
+fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Result<OpenedStore> {
+    let later = [
+        ("--storage-class", settings.storage_class.is_some()),
+        ("--sse", settings.encryption.is_some()),
+        ("--acl", settings.acl.is_some()),
+        ("--content-type", settings.content_type.is_some()),
+        ("--addressing", settings.addressing != BucketAddressing::Auto),
+    ];
+    if let Some((option, _)) = later.iter().find(|(_, is_set)| *is_set) {
+        return Err(refused(format!("{option} is not in this version; leave it out")));
     }
-    let name = std::str::from_utf8(name).map_err(|_| refused("the name of a bucket is ASCII".to_owned()))?;
-    let settings = S3Settings {
-        bucket: name.to_owned(),
+    let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(S3Settings {
+        bucket: String::from_utf8_lossy(name).into_owned(),
         endpoint: settings.endpoint.clone(),
         region: settings.region.clone(),
         credentials: AwsSettings {
@@ -54,18 +67,9 @@ fn bucket(scheme: &str, name: &[u8], settings: &StoreSettings) -> Result<OpenedS
         },
         pays_requests: settings.request_payer,
         ..S3Settings::default()
-    };
-    let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(settings)?);
-    let identity = format!("s3 {}", bucket.identity());
-    let journals = state_directory().map(|state| state.path().join("uploads"));
+    })?);
+    let identity = bucket.identity();
     Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
-}
-
-/// Returns the state directory of this user.
-fn state_directory() -> Option<StateDirectory> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let is_root = rustix::process::geteuid().is_root();
-    StateDirectory::by_custom(is_root, variable("HOME").as_deref(), variable("XDG_STATE_HOME").as_deref())
 }
 
 fn refused(words: String) -> Error {
@@ -81,10 +85,12 @@ mod tests {
     #[test]
     fn every_scheme_has_its_line() {
         for scheme in STORE_SCHEMES {
-            let opened = open(scheme, b"", &StoreSettings::default());
+            // No credentials are looked for.
+            let settings = StoreSettings { no_sign_request: true, ..StoreSettings::default() };
+            let opened = open(scheme, b"", &settings, None);
             let refused = opened.err().map(|error| error.detail).unwrap_or_default();
             assert!(!refused.contains("is not in this build"), "{scheme}: {refused}");
         }
-        assert!(open("another", b"", &StoreSettings::default()).is_err());
+        assert!(open("another", b"", &StoreSettings::default(), None).is_err());
     }
 }

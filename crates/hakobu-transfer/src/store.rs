@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hakobu_agent::machine::state_directory;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::entry::{EntryKind, EntryMetadata};
@@ -21,6 +22,9 @@ const LOOKING: &str = "looking at";
 /// The target that discards content of which only a digest is wanted.
 const NOWHERE: &[u8] = b"/dev/null";
 
+/// The folder of the state directory for journals of objects that are sent.
+const UPLOADS: &str = "uploads";
+
 /// A store that this host accesses directly.
 pub struct StoreHost {
     name: StoreName,
@@ -33,7 +37,8 @@ impl StoreHost {
     /// # Errors
     /// `Usage` for a store that this build does not support, and other reasons why it cannot be opened.
     pub fn open(name: &StoreName, settings: &StoreSettings) -> Result<Self> {
-        let opened = open(&name.scheme, &name.name, settings);
+        let journals = state_directory().map(|state| state.path().join(UPLOADS));
+        let opened = open(&name.scheme, &name.name, settings, journals);
         Ok(Self { name: name.clone(), opened: opened.map_err(|error| error.at(name.location_of(b"")))? })
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
     let listed = if limits.lists_metadata { ListedAttributes::ALL } else { ListedAttributes::NONE };
     Capabilities {
         extended: Classes::NONE,
-        distinct_names: false,
+        shared_names: true,
         hard_links: false,
         inodes: false,
         remote: true,

@@ -11,7 +11,7 @@ mod capabilities;
 mod clock;
 mod content;
 mod counts;
-mod credentials;
+pub mod credentials;
 mod driver;
 mod entry;
 pub mod http;

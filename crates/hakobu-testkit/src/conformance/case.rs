@@ -58,7 +58,7 @@ impl Requirement {
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Self::Directories => target.directories && source.directories,
-            Self::DistinctNames => target.distinct_names,
+            Self::DistinctNames => !target.shared_names,
             Self::ListedAttributes => {
                 target.listed == ListedAttributes::ALL && source.listed == ListedAttributes::ALL
             }

@@ -16,6 +16,13 @@ impl StoreOverrides {
         Self { store: store.to_owned(), values: Vec::new() }
     }
 
+    /// Returns overrides with these values.
+    #[cfg(test)]
+    pub(crate) fn with(store: &str, values: &[(&'static str, &str)]) -> Self {
+        let values = values.iter().map(|(keyword, value)| (*keyword, (*value).to_owned())).collect();
+        Self { store: store.to_owned(), values }
+    }
+
     pub(super) fn take(&mut self, keyword: &Keyword, value: Option<&str>) {
         self.values.extend(value.map(|value| (keyword.name, value.to_owned())));
     }

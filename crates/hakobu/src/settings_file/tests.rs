@@ -97,11 +97,17 @@ fn machines_are_found_where_they_are_named() {
     assert_eq!(run("sync a rsync://mirror/m/").hosts, ["mirror"]);
     assert_eq!(run("verify a b"), RunHosts { hosts: vec![HERE.into()], pairs: vec![pair(HERE, HERE)] });
     assert_eq!(run("digest h:/a").hosts, ["h"]);
+    assert_eq!(run("ls s3://bucket/a").hosts, ["s3://bucket"]);
+    let stores = run("copy s3://one/a gs://two/b");
+    assert_eq!(stores.hosts, ["gs://two", "s3://one"]);
+    assert_eq!(stores.pairs, [pair("s3://one", "gs://two")]);
+    assert_eq!(run("copy a null://").hosts, [HERE]);
     assert_eq!(run("doctor me@h").hosts, ["h"]);
     assert_eq!(run("disks").hosts, [HERE]);
     assert_eq!(run_of_one(OsStr::new("me@h")).hosts, ["h"]);
     assert_eq!(run_of_one(OsStr::new("h:/a")).hosts, ["h"]);
     assert_eq!(run_of_one(OsStr::new("/a")).hosts, [HERE]);
+    assert_eq!(run_of_one(OsStr::new("s3://bucket")).hosts, ["s3://bucket"]);
 }
 
 #[test]

@@ -204,8 +204,8 @@ impl Worker<'_> {
     /// and the object takes precedence. The object is in the same listing, unless this page begins after it.
     fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
         let setup = self.shared.setup;
-        if setup.source.capabilities().distinct_names
-            || !setup.target.capabilities().distinct_names
+        if !setup.source.capabilities().shared_names
+            || setup.target.capabilities().shared_names
             || listing.is_empty()
         {
             return Ok(());

@@ -269,11 +269,19 @@ fn stores(typed: &CopyArguments, request: &mut CopyRequest, found: &mut Findings
         Some((source, target)) => (Some(source), Some(target)),
         None => (request.sources.first(), Some(&request.target)),
     };
-    let (mut source, target) = found.stores((&typed.store, &typed.objects), ends);
+    let (mut source, mut target) = found.stores((&typed.store, &typed.objects), ends);
     if let Some(profile) = &typed.source_profile {
         let of_source = StoreArguments { profile: Some(profile.clone()), ..StoreArguments::default() };
         let parsed = found.store(&of_source, &ObjectArguments::default(), None);
         source.profile = parsed.profile;
+    }
+    // One store is opened once, for both.
+    let is_one = source == target && ends.0.and_then(Location::store) == ends.1.and_then(Location::store);
+    if !is_one || request.mode.only_reads() {
+        source = source.for_reading();
+    }
+    if request.mode.only_reads() {
+        target = target.for_reading();
     }
     (request.source_store, request.target_store) = (source, target);
 }
