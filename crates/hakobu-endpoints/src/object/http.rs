@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{CONTENT_LENGTH, DATE, RETRY_AFTER};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use http_body::Body as _;
 use tokio::time::{Instant, Sleep};
 
@@ -170,8 +170,14 @@ impl HttpClient {
         let permit = self.shared.budget.take().await;
         self.shared.counters.add(request.kind, request.is_retry);
         let taken = Arc::new(AtomicU64::new(0));
-        let mut building = self.client.request(request.method, request.url).headers(request.headers);
-        if !request.content.is_empty() {
+        let is_empty = request.content.iter().all(Bytes::is_empty);
+        let mut headers = request.headers;
+        if is_empty && matches!(request.method, Method::PUT | Method::POST) {
+            // The client leaves it out, and S3 insists on it.
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        let mut building = self.client.request(request.method, request.url).headers(headers);
+        if !is_empty {
             let counters = Arc::clone(&self.shared.counters);
             let content = ContentBody::new(request.content, Arc::clone(&taken), counters);
             building = building.body(reqwest::Body::wrap(content));

@@ -142,3 +142,16 @@ fn a_success_with_an_error_in_it_is_none() {
     assert_eq!(server.requests().len(), 3);
     assert_eq!(lane.get("b", None).unwrap(), b"content");
 }
+
+#[test]
+fn each_object_is_sent_with_its_length() {
+    let server = ScriptedServer::start(None, |_| ScriptedAnswer::with(200, &["ETag: \"e\""], "")).unwrap();
+    let lane = TestLane::behind(&server);
+    for content in [&b""[..], b"abc", &noise(600_000)] {
+        lane.put("a", content).unwrap();
+        let request = server.requests().pop().unwrap();
+        assert_eq!(request.header("content-length"), Some(content.len().to_string().as_str()));
+        assert_eq!((request.header("transfer-encoding"), request.header("expect")), (None, None));
+        assert!(request.body == content);
+    }
+}

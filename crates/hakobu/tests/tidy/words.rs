@@ -6,12 +6,13 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 92] = [
+const VERBS: [&str; 93] = [
     "accept",
     "add",
     "adopt",
     "allow",
     "ask",
+    "begin",
     "believe",
     "bound",
     "build",
