@@ -15,6 +15,8 @@ pub struct Capabilities {
     pub modes: bool,
     /// Directories are entries of their own. Otherwise a directory exists as long as something is in it.
     pub directories: bool,
+    /// A directory and another entry can have the same name.
+    pub shared_names: bool,
     /// The modification time of an entry can be set; otherwise it is the time of the upload.
     pub keeps_times: bool,
     /// The extended attributes that can be read and set.
@@ -100,6 +102,7 @@ impl Capabilities {
             set_id: true,
             modes: true,
             directories: true,
+            shared_names: false,
             keeps_times: true,
             extended: Classes::NONE,
             time_step_ns: 1,

@@ -230,6 +230,8 @@ pub struct ReportEntries {
     pub directories_created: u64,
     /// The sockets among those left out; 0 if rsync moves the data.
     pub sockets_skipped: u64,
+    /// Those of which the listings did not show whether they are equal, so that they were asked for by themselves.
+    pub examined: u64,
 }
 
 /// Numbers of bytes.
@@ -572,6 +574,7 @@ impl Report {
             failed: sum.entries_failed,
             directories_created: sum.directories_created,
             sockets_skipped: sum.sockets_skipped,
+            examined: sum.entries_examined,
         };
         self.seconds.paused = Duration::from_nanos(sum.paused_ns).as_secs_f64();
         self.bytes.source_read = sum.source_read_bytes;

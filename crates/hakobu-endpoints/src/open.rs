@@ -63,6 +63,7 @@ fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resul
         credentials: AwsSettings {
             profile: settings.profile.clone(),
             is_anonymous: settings.no_sign_request,
+            keys: None,
         },
         pays_requests: settings.request_payer,
         ..S3Settings::default()

@@ -49,6 +49,7 @@ use crate::capabilities::Capabilities;
 use crate::endpoint::DraftKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::evidence::ListingEvidence;
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{LANES_MAX, Mode, Removal};
@@ -96,6 +97,8 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         setup.observer.event(Event::Notice { words });
     }
     let able = able(setup);
+    let ends = (setup.source.capabilities(), setup.target.capabilities());
+    let evidence = ListingEvidence::new(ends.0, ends.1, &able, !ask.keep.is_empty());
     if !setup.job.dry_run && !setup.job.mode.only_reads() {
         setup.source.meet_time_step(able.time_step_ns);
     }
@@ -110,6 +113,7 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         removals,
         filter,
         able,
+        evidence,
         ask,
         masked,
         links,

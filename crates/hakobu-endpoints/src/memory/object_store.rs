@@ -115,6 +115,7 @@ impl ObjectPlace for MemoryObjectStore {
             extended: Classes::NONE,
             modes: false,
             directories: false,
+            shared_names: true,
             keeps_times: false,
             hard_links: false,
             inodes: false,

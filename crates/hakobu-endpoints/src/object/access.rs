@@ -36,13 +36,17 @@ impl BucketAccess {
 
 impl StoreAccess for BucketAccess {
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.bucket.limits())
+        capabilities(&*self.bucket)
     }
 
     fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         let driver = RuntimeDriver::new(&Arc::new(AtomicBool::new(false)), &BytesInFlight::default(), 0)?;
         let api = driver.within(|| self.bucket.connect())?;
-        let found = driver.block_on(look(&*api, &KeyRoot::new(&EntryPath::root())?, path));
+        let found = driver.block_on(look(
+            &*api,
+            &KeyRoot::new(&EntryPath::root(), self.bucket.limits().spelling)?,
+            path,
+        ));
         Ok(found.map_err(|error| error.at(path))?.map(|entry| entry.metadata))
     }
 

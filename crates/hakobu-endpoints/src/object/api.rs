@@ -15,6 +15,9 @@ use futures_util::Stream;
 use hakobu_core::Result;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
+use hakobu_core::key_spelling::KeySpelling;
+
+use super::metadata::MetadataConvention;
 
 /// The future answer to a request.
 pub type ApiReply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -104,7 +107,8 @@ pub trait ObjectApi: Send + Sync + 'static {
     /// `SourceVanished` if the upload does not exist any more, `Corrupt` if the store received other bytes twice.
     fn put_part<'a>(&'a self, part: PutPart<'a>) -> ApiReply<'a, PartTag>;
 
-    /// Copies a range of an object inside the store as a part.
+    /// Copies a range of an object inside the store as a part. The checksum that comes back serves only to
+    /// complete the upload: some stores name that of the whole source.
     ///
     /// # Errors
     /// As for [`ObjectApi::copy`] and [`ObjectApi::put_part`].
@@ -157,6 +161,10 @@ pub struct StoreLimits {
     pub conditional_put: bool,
     /// The checksum that is offered for uploads; `None` if the store checks none.
     pub checksum: Option<ChecksumKind>,
+    /// The names of metadata.
+    pub convention: MetadataConvention,
+    /// The spelling of names in keys.
+    pub spelling: KeySpelling,
 }
 
 /// A kind of checksum that stores keep.

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::api::ClockOffset;
 
-/// The resolution of HTTP's `Date`.
-const DATE_STEP: Duration = Duration::from_secs(1);
+/// The age that a date may have: it has whole seconds, and many servers make it once a second.
+const DATE_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// The interval of differences that all answers so far allow.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl ClockInterval {
     pub(crate) fn add(&self, date: SystemTime, sent: SystemTime, received: SystemTime) {
         let sample = ClockOffset {
             least_ns: difference_ns(date, received),
-            most_ns: difference_ns(date + DATE_STEP, sent),
+            most_ns: difference_ns(date + DATE_AGE_MAX, sent),
         };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let narrowed = known.map_or(sample, |known| ClockOffset {
@@ -66,11 +66,11 @@ mod tests {
         let clock = ClockInterval::default();
         assert_eq!(clock.offset(), None);
         clock.add(at(15_000), at(5_000), at(5_100));
-        assert_eq!(ms(clock.offset()), (9_900, 11_000));
+        assert_eq!(ms(clock.offset()), (9_900, 12_000));
         clock.add(at(16_000), at(5_900), at(5_950));
-        assert_eq!(ms(clock.offset()), (10_050, 11_000));
+        assert_eq!(ms(clock.offset()), (10_050, 12_000));
         clock.add(at(16_000), at(6_700), at(6_790));
-        assert_eq!(ms(clock.offset()), (10_050, 10_300));
+        assert_eq!(ms(clock.offset()), (10_050, 11_300));
     }
 
     #[test]
@@ -78,6 +78,6 @@ mod tests {
         let clock = ClockInterval::default();
         clock.add(at(5_000), at(5_000), at(5_000));
         clock.add(at(65_000), at(5_000), at(5_000));
-        assert_eq!(ms(clock.offset()), (0, 61_000));
+        assert_eq!(ms(clock.offset()), (0, 62_000));
     }
 }

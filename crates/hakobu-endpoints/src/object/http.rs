@@ -44,7 +44,7 @@ impl Default for HttpLimits {
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
 const USER_AGENT: &str = concat!("hakobu/", env!("CARGO_PKG_VERSION"));
 
-/// What the lanes of a bucket share.
+/// State that the lanes of a bucket share.
 #[derive(Debug, Default)]
 pub(crate) struct HttpShared {
     pub(crate) limits: HttpLimits,

@@ -13,7 +13,7 @@ use super::api::{ListCursor, ListQuery, ListStart, ObjectApi, ObjectPage};
 use super::entry::{listed, plain};
 use super::keys::{KeyRoot, check_page};
 use crate::local::errno::foreign;
-use crate::store::{FlatKey, Position, StorePage, flat_page};
+use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
 
 /// The most pages in a row that a store may answer with nothing in them.
 const EMPTY_PAGES_MAX: u32 = 10_000;
@@ -22,7 +22,7 @@ const EMPTY_PAGES_MAX: u32 = 10_000;
 /// directories below it.
 async fn flat(
     api: &dyn ObjectApi,
-    prefix: &str,
+    (root, prefix): (&KeyRoot, &str),
     directory: &EntryPath,
     after: Option<&Position>,
     entries: usize,
@@ -50,9 +50,21 @@ async fn flat(
             break true;
         }
     };
-    let relative: Vec<FlatKey<'_>> =
-        keys.iter().map(|object| (&object.key.as_bytes()[prefix.len()..], listed(object))).collect();
-    flat_page(directory, &relative, more, directory_listed(), true)
+    let (mut names, mut refused) = (Vec::with_capacity(keys.len()), Vec::new());
+    for object in &keys {
+        let relative = &object.key[prefix.len()..];
+        match root.read(relative) {
+            Ok(name) => names.push((name, listed(object))),
+            Err(error) => refused.push(no_path(directory, relative.as_bytes(), &error)),
+        }
+    }
+    let relative: Vec<FlatKey<'_>> = names.iter().map(|(name, metadata)| (&name[..], *metadata)).collect();
+    let mut page = flat_page(directory, &relative, more, directory_listed(), true)?;
+    refused.into_iter().for_each(|refused| page.listing.refuse(refused));
+    // The store goes on after a key, not after a name.
+    let last = keys.last().filter(|_| more).map(|last| last.key.as_bytes()[prefix.len()..].to_vec());
+    page.next = last.map(|last| Position(shown(&last).to_vec()));
+    Ok(page)
 }
 
 /// Returns what a listing says about a directory: nothing.
@@ -82,7 +94,7 @@ pub(crate) async fn page(
     entries: usize,
 ) -> Result<ListingPage> {
     let from: Option<Position> = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
-    let page = flat(api, &root.directory(directory)?, directory, from.as_ref(), entries).await?;
+    let page = flat(api, (root, &root.directory(directory)?), directory, from.as_ref(), entries).await?;
     Ok(ListingPage { listing: page.listing, rest: page.next.map(Cursor::new), below: page.below })
 }
 
@@ -122,7 +134,7 @@ async fn whole(
     let prefix = root.directory(directory)?;
     let (mut listing, mut after) = (Listing::default(), None::<Position>);
     loop {
-        let page = flat(api, &prefix, directory, after.as_ref(), budget.max(1)).await?;
+        let page = flat(api, (root, &prefix), directory, after.as_ref(), budget.max(1)).await?;
         for index in 0..page.listing.len() {
             listing.push(page.listing.name(index), *page.listing.metadata(index))?;
         }
@@ -130,6 +142,10 @@ async fn whole(
         along.extend(page.below);
         after = page.next;
         if after.is_none() {
+            // Keys are in order, which names that are spelled differently are not.
+            if !listing.is_sorted() {
+                listing.sort();
+            }
             return Ok(listing);
         }
         if listing.len() > ENTRIES_MAX {

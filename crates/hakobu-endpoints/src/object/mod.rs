@@ -18,6 +18,7 @@ pub mod http;
 mod keys;
 mod listing;
 mod lookup;
+pub mod metadata;
 mod retry;
 pub mod runtime;
 pub mod s3;

@@ -5,19 +5,19 @@ use futures_util::StreamExt;
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Pick, Picks};
-use hakobu_core::entry::{EntryKind, EntryMetadata};
+use hakobu_core::entry::EntryMetadata;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ObjectApi, ObjectBody, ObjectHead, StoredChecksum};
-use super::entry::{ObjectEntry, described};
+use super::entry::{DescribedObject, described};
 use super::keys::KeyRoot;
 use crate::local::errno::{changed, place};
 
 /// A small object with what it says about itself.
 pub(crate) struct SmallObject {
-    pub(crate) entry: ObjectEntry,
+    pub(crate) entry: DescribedObject,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn read_small(api: &dyn ObjectApi, key: &str, bytes_max: u64) -
         bytes.extend_from_slice(&chunk?);
     }
     check(&head, &bytes)?;
-    Ok(SmallObject { entry: described(&head, EntryKind::File), bytes })
+    Ok(SmallObject { entry: described(api.limits(), &head, false), bytes })
 }
 
 /// Compares content with the checksum that the store has of it, if it is one that this program computes.

@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(parts, lines.checked_sub(1), "{length}");
             // What was not whole is cut off, so that the next line does not continue it.
             let left = std::fs::metadata(&path).unwrap().len() as usize;
-            assert_eq!(left, ends.iter().copied().filter(|end| *end <= length).next_back().unwrap_or(0));
+            assert_eq!(left, ends.iter().copied().rfind(|end| *end <= length).unwrap_or(0));
         }
         for at in 0..whole.len() {
             let mut damaged = whole.clone();

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -12,7 +11,9 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::entry::FileTime;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extent::Extent;
+use hakobu_core::key_spelling::KeySpelling;
 use hakobu_endpoints::object::api::*;
+use hakobu_endpoints::object::metadata::MetadataConvention;
 
 #[derive(Clone, Debug)]
 struct Object {
@@ -63,17 +64,14 @@ impl MemoryBucket {
             lists_metadata: false,
             conditional_put: true,
             checksum: Some(ChecksumKind::Crc64),
+            convention: MetadataConvention::S3,
+            spelling: KeySpelling::S3,
         };
         Self { state: Arc::default(), limits }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
-    }
-
-    /// Returns the keys of all objects.
-    pub fn keys(&self) -> Vec<String> {
-        self.state().objects.keys().cloned().collect()
     }
 
     /// Returns the content of an object.
@@ -105,8 +103,8 @@ impl MemoryBucket {
 impl State {
     fn put(&mut self, key: &str, content: Arc<[u8]>, properties: &ObjectProperties) -> StoredObject {
         self.counter += 1;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let uploaded = FileTime { seconds: since.as_secs() as i64, nanoseconds: 0 };
+        // Each upload is at another second, so that listings show it.
+        let uploaded = FileTime { seconds: 1_700_000_000 + self.counter as i64, nanoseconds: 0 };
         let object = Object { content, properties: properties.clone(), uploaded, version: self.counter };
         let version = version(&object);
         self.objects.insert(key.to_owned(), object);

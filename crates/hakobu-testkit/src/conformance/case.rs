@@ -18,6 +18,10 @@ pub struct ConformanceCase {
 pub(super) enum Requirement {
     /// Directories are separate entries.
     Directories,
+    /// A directory and another entry cannot have the same name.
+    DistinctNames,
+    /// Listings show all attributes.
+    ListedAttributes,
     /// Entries keep the time that was set.
     Times,
     /// Symbolic links can be created.
@@ -49,10 +53,15 @@ pub(super) enum Requirement {
 impl Requirement {
     fn is_met(self, abilities: &HarnessCapabilities) -> bool {
         use hakobu_core::extended::Classes;
+        use hakobu_core::listed::ListedAttributes;
         let HarnessCapabilities { target, source, .. } = abilities;
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Self::Directories => target.directories && source.directories,
+            Self::DistinctNames => !target.shared_names,
+            Self::ListedAttributes => {
+                target.listed == ListedAttributes::ALL && source.listed == ListedAttributes::ALL
+            }
             Self::Times => abilities.keeps_times(),
             Self::Symlinks => target.symlinks,
             Self::LinkAttributes => target.symlinks && target.sets_links,

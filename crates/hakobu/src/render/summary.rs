@@ -145,6 +145,7 @@ pub(crate) fn entries(report: &Report, language: Language) -> String {
         (entries.only_in_target, false, localized!(language, "{} only in the target", only_in_target)),
         (entries.skipped, false, localized!(language, "{} skipped", count(entries.skipped)) + &sockets),
         (entries.failed, false, localized!(language, "{} failed", count(entries.failed))),
+        (entries.examined, false, localized!(language, "{} examined", count(entries.examined))),
     ];
     let shown = counts.into_iter().filter(|(count, always, _)| *always && !is_one || *count > 0);
     shown.map(|(_, _, words)| words).collect::<Vec<_>>().join(language.say(", ", "、"))
@@ -514,6 +515,13 @@ mod tests {
         assert_eq!(one("-", updated), "1 written");
         let failed = CounterTotals { entries_failed: 1, ..CounterTotals::default() };
         assert_eq!(one("f", failed), "0 created, 0 updated, 0 unchanged, 1 failed");
+    }
+
+    #[test]
+    fn what_was_examined_is_told_if_anything_was() {
+        let mut report = report();
+        report.entries.examined = 14;
+        assert_eq!(entries(&report, EN), "3 created, 2 updated, 1 000 unchanged, 14 examined");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 91] = [
+const VERBS: [&str; 92] = [
     "accept",
     "add",
     "adopt",
@@ -81,6 +81,7 @@ const VERBS: [&str; 91] = [
     "rewrite",
     "run",
     "say",
+    "send",
     "set",
     "shorten",
     "show",

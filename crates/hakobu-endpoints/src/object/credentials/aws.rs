@@ -31,6 +31,8 @@ pub struct AwsSettings {
     pub profile: Option<String>,
     /// True to send no credentials at all, for public buckets.
     pub is_anonymous: bool,
+    /// Keys to use instead of those of the configuration.
+    pub keys: Option<SigningKeys>,
 }
 
 /// The configuration as it is now.
@@ -141,7 +143,7 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
     if let Some(name) = &settings.profile {
         loader = loader.profile_name(name);
     }
-    if settings.is_anonymous {
+    if settings.is_anonymous || settings.keys.is_some() {
         loader = loader.no_credentials();
     }
     let loaded = loader.load().await;
@@ -152,16 +154,19 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
         .and_then(|key| loaded.service_config().and_then(|service| service.load_config(key)));
     let endpoint = of_service.or_else(|| loaded.endpoint_url().map(str::to_owned));
     let region = loaded.region().map_or(DEFAULT_REGION, Region::as_ref).to_owned();
-    let keys = match loaded.credentials_provider() {
-        Some(provider) if !settings.is_anonymous => Some(match provider.provide_credentials().await {
-            Ok(keys) => Ok(Arc::new(SigningKeys {
-                access_key: keys.access_key_id().to_owned(),
-                secret_key: keys.secret_access_key().to_owned(),
-                session_token: keys.session_token().map(str::to_owned),
-                expires: keys.expiry(),
-            })),
-            Err(error) => Err(error_of(&error)),
-        }),
+    let keys = match (&settings.keys, loaded.credentials_provider()) {
+        (Some(given), _) => Some(Ok(Arc::new(given.clone()))),
+        (None, Some(provider)) if !settings.is_anonymous => {
+            Some(match provider.provide_credentials().await {
+                Ok(keys) => Ok(Arc::new(SigningKeys {
+                    access_key: keys.access_key_id().to_owned(),
+                    secret_key: keys.secret_access_key().to_owned(),
+                    session_token: keys.session_token().map(str::to_owned),
+                    expires: keys.expiry(),
+                })),
+                Err(error) => Err(error_of(&error)),
+            })
+        }
         _ => None,
     };
     AwsConfiguration { region, endpoint, keys }

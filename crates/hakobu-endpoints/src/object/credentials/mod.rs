@@ -6,11 +6,15 @@ use std::time::SystemTime;
 
 /// The keys that sign requests.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct SigningKeys {
-    pub(crate) access_key: String,
-    pub(crate) secret_key: String,
-    pub(crate) session_token: Option<String>,
-    pub(crate) expires: Option<SystemTime>,
+pub struct SigningKeys {
+    /// The name of the key, which is no secret.
+    pub access_key: String,
+    /// The secret.
+    pub secret_key: String,
+    /// The token of temporary credentials.
+    pub session_token: Option<String>,
+    /// The end of temporary credentials.
+    pub expires: Option<SystemTime>,
 }
 
 impl std::fmt::Debug for SigningKeys {

@@ -20,14 +20,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::Result;
 use hakobu_core::extent::Extent;
+use hakobu_core::key_spelling::KeySpelling;
 
 use super::api::{
     ApiReply, Bucket, ChecksumKind, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi,
     ObjectBody, ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart,
     RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
-use super::credentials::aws::{AwsCredentials, AwsSettings};
+use super::credentials::aws::AwsCredentials;
+pub use super::credentials::aws::AwsSettings;
 use super::http::{HttpClient, HttpLimits, HttpShared};
+use super::metadata::MetadataConvention;
 use request::S3Lane;
 use sign::Signer;
 use target::S3Target;
@@ -48,6 +51,8 @@ const LIMITS: StoreLimits = StoreLimits {
     lists_metadata: false,
     conditional_put: true,
     checksum: Some(ChecksumKind::Crc64),
+    convention: MetadataConvention::S3,
+    spelling: KeySpelling::S3,
 };
 
 /// A bucket to open, and how.

@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderName, Method};
 
 use super::LIMITS;
-use super::put::{is_checked, version_of};
+use super::put::{is_checked, returned_crc64, version_of};
 use super::request::{S3Failure, S3Lane, S3Request};
 use super::spelling::{crc64_of, crc64_text, decode, time_of};
 use super::xml::{XmlEvent, push_element, read_xml};
@@ -79,8 +79,10 @@ impl S3Lane {
         let missing = || self.error_of(ErrorKind::Protocol, SENDING, key, "the answer has no entity tag");
         let etag =
             answer.header(ETAG.as_str()).filter(|etag| !etag.is_empty()).ok_or_else(missing)?.to_owned();
-        let crc64 = crc64.filter(|_| is_checked(&answer.headers, crc64));
-        Ok(PartTag { number, size_bytes, etag, crc64 })
+        let returned = returned_crc64(&answer.headers);
+        is_checked(returned, crc64)
+            .map_err(|cause| self.error_of(ErrorKind::Corrupt, SENDING, key, cause))?;
+        Ok(PartTag { number, size_bytes, etag, crc64: returned })
     }
 
     pub(super) async fn list_parts(&self, key: &str, upload: &UploadId) -> Result<Option<Vec<PartTag>>> {
@@ -195,7 +197,9 @@ impl S3Lane {
         read.map_err(|error| error.at(self.bucket.location_of(key)))?;
         let version = ObjectVersion { etag: etag.filter(|etag| !etag.is_empty()), generation: None };
         let version = if version.is_unknown() { version_of(&answer.headers) } else { version };
-        Ok(StoredObject { version, is_checked: crc64.is_some() && returned == crc64 && !is_composite })
+        let is_checked = is_checked(returned.filter(|_| !is_composite), crc64)
+            .map_err(|cause| self.error_of(ErrorKind::Corrupt, COMPLETING, key, cause))?;
+        Ok(StoredObject { version, is_checked })
     }
 
     pub(super) async fn abort_upload(&self, key: &str, upload: &UploadId) -> Result<()> {

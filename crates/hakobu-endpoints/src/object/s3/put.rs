@@ -14,7 +14,6 @@ use crate::object::counts::RequestKind;
 
 const STORING: &str = "storing the object";
 pub(super) const CRC64: HeaderName = HeaderName::from_static("x-amz-checksum-crc64nvme");
-pub(super) const CHECKSUM_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
 const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 
 impl S3Request<'_> {
@@ -64,7 +63,7 @@ impl S3Request<'_> {
     /// None that can happen.
     pub(super) fn crc64(self, crc64: Option<u64>) -> Result<Self> {
         match crc64 {
-            Some(crc64) => self.header(CRC64, &crc64_text(crc64))?.header(CHECKSUM_ALGORITHM, "CRC64NVME"),
+            Some(crc64) => self.header(CRC64, &crc64_text(crc64)),
             None => Ok(self),
         }
     }
@@ -76,10 +75,22 @@ pub(super) fn version_of(headers: &HeaderMap) -> ObjectVersion {
     ObjectVersion { etag: etag.filter(|etag| !etag.is_empty()).map(str::to_owned), generation: None }
 }
 
+/// Returns the checksum in the head of an answer.
+pub(super) fn returned_crc64(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CRC64).and_then(|value| crc64_of(value.to_str().ok()?))
+}
+
 /// Returns true if the store returned the checksum that it was sent, which proves that it computed it.
-pub(super) fn is_checked(headers: &HeaderMap, crc64: Option<u64>) -> bool {
-    let returned = headers.get(CRC64).and_then(|value| crc64_of(value.to_str().ok()?));
-    crc64.is_some() && returned == crc64
+///
+/// # Errors
+/// The cause, if it returned another one.
+pub(super) fn is_checked(returned: Option<u64>, sent: Option<u64>) -> Result<bool, &'static str> {
+    match (returned, sent) {
+        (Some(returned), Some(sent)) if returned != sent => {
+            Err("the store has another checksum of it than was sent")
+        }
+        (returned, sent) => Ok(returned.is_some() && sent.is_some()),
+    }
 }
 
 impl S3Lane {
@@ -93,10 +104,11 @@ impl S3Lane {
             .crc64(crc64)?
             .content(content);
         match self.perform(&request).await {
-            Ok(answer) => Ok(StoredObject {
-                version: version_of(&answer.headers),
-                is_checked: is_checked(&answer.headers, crc64),
-            }),
+            Ok(answer) => {
+                let is_checked = is_checked(returned_crc64(&answer.headers), crc64)
+                    .map_err(|cause| self.error_of(ErrorKind::Corrupt, STORING, key, cause))?;
+                Ok(StoredObject { version: version_of(&answer.headers), is_checked })
+            }
             Err(failure) => {
                 let is_ours = |head: &ObjectHead| {
                     let is_equal = match (crc64, &head.checksum) {

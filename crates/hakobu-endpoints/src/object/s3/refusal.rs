@@ -20,7 +20,7 @@ pub(crate) struct S3Refusal {
     server_time: String,
 }
 
-/// What to do about a refusal.
+/// Possible reactions to a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalRemedy {
     /// Send the request again, with fewer in flight if that is what the store asks for.
@@ -156,7 +156,7 @@ impl S3Refusal {
             let cause = format!("this machine's clock differs too much from the store's{times}");
             return error(ErrorKind::Unauthenticated, cause).hint("set the clock");
         }
-        if self.is(&["InvalidAccessKeyId", "InvalidClientTokenId"]) {
+        if self.is(&["InvalidAccessKeyId", "InvalidClientTokenId", "XAdminUserNotFound"]) {
             return error(ErrorKind::Unauthenticated, "the store does not know this access key".to_owned())
                 .hint("check AWS_ACCESS_KEY_ID or the profile, and the endpoint");
         }

@@ -35,7 +35,7 @@ pub(crate) struct S3Lane {
 pub(crate) struct S3Request<'a> {
     kind: RequestKind,
     method: Method,
-    /// What is being done, for messages.
+    /// The step in words, for messages.
     during: &'static str,
     key: Option<&'a str>,
     /// Names and values in the order of the names.

@@ -42,7 +42,7 @@ pub(crate) fn read_xml(
                 }
                 let name = start.local_name();
                 let name = std::str::from_utf8(name.as_ref()).map_err(|_| broken("a name is not UTF-8"))?;
-                if depth == 1 && name != root {
+                if depth == 1 && !is_called(name, root) {
                     return Err(broken(&format!("it is {name} instead of {root}"))
                         .hint("the endpoint must be that of an object store with S3's interface"));
                 }
@@ -56,7 +56,7 @@ pub(crate) fn read_xml(
                 }
                 let name = start.local_name();
                 let name = std::str::from_utf8(name.as_ref()).map_err(|_| broken("a name is not UTF-8"))?;
-                if depth == 0 && name != root {
+                if depth == 0 && !is_called(name, root) {
                     return Err(broken(&format!("it is {name} instead of {root}")));
                 }
                 was_read |= depth == 0;
@@ -94,6 +94,12 @@ pub(crate) fn read_xml(
             return Err(broken("a text is too long"));
         }
     }
+}
+
+/// Returns true if an outermost element has this name, or the one that some servers give it.
+fn is_called(name: &str, root: &str) -> bool {
+    name == root
+        || root.strip_suffix("Result").is_some_and(|start| name.strip_prefix(start) == Some("Response"))
 }
 
 fn predefined(name: &[u8]) -> Option<char> {

@@ -35,10 +35,11 @@ impl ObjectSource {
     /// # Errors
     /// `Unsupported` if no key can have one of these paths.
     pub fn new(bucket: Arc<dyn Bucket>, roots: &[EntryPath]) -> Result<Self> {
+        let spelling = bucket.limits().spelling;
         Ok(Self {
-            capabilities: capabilities(bucket.limits()),
+            capabilities: capabilities(&*bucket),
             bucket,
-            roots: roots.iter().map(KeyRoot::new).collect::<Result<_>>()?,
+            roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
             versions: Arc::default(),
             ended: Arc::default(),
         })

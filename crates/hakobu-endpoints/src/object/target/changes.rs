@@ -10,7 +10,7 @@ use super::lane::ObjectWriter;
 use crate::object::api::{
     CopyObject, CopySource, ListQuery, ListStart, ObjectProperties, PutCondition, PutObject,
 };
-use crate::object::entry::{described, properties};
+use crate::object::entry::{EntryToStore, described, properties};
 
 impl ObjectWriter {
     /// Applies changes: those that do not depend on each other at the same time.
@@ -71,10 +71,13 @@ impl ObjectWriter {
         if key.is_empty() {
             return Ok(());
         }
+        let (_, name) = path.split_last().unwrap_or_default();
+        let (kind, device, size_bytes) = (EntryKind::Directory, 0, 0);
+        let entry = EntryToStore { name, kind, device, size_bytes, attributes, digest: None };
         let put = PutObject {
             key: &key,
             content: Vec::new(),
-            properties: &properties((EntryKind::Directory, 0), attributes, None),
+            properties: &properties(self.api.limits(), &entry),
             condition: &PutCondition::None,
             crc64: Some(0),
         };
@@ -92,12 +95,20 @@ impl ObjectWriter {
                 "it is too large for the store to change its attributes; copy it again with --restart";
             return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
         }
-        let entry = described(&head, EntryKind::File);
-        let kind = (entry.metadata.kind, entry.metadata.device);
+        let there = described(self.api.limits(), &head, false);
+        let (_, name) = path.split_last().unwrap_or_default();
+        let entry = EntryToStore {
+            name,
+            kind: there.metadata.kind,
+            device: there.metadata.device,
+            size_bytes: head.size_bytes,
+            attributes,
+            digest: there.digest.as_ref(),
+        };
         let properties = ObjectProperties {
             content_type: head.content_type.clone(),
             storage_class: head.storage_class.clone(),
-            ..properties(kind, attributes, entry.digest.as_ref())
+            ..properties(self.api.limits(), &entry)
         };
         let copy = CopyObject {
             source: CopySource { bucket: None, key: &key, version: Some(&head.version) },

@@ -17,9 +17,9 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
-use crate::object::api::{CompleteUpload, ObjectApi, PutCondition, PutObject, PutPart};
+use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
 use crate::object::driver::BytesInFlight;
-use crate::object::entry::properties;
+use crate::object::entry::{EntryToStore, properties};
 use crate::object::keys::KeyRoot;
 use crate::object::listing::{list_all, page};
 use crate::object::lookup::look;
@@ -236,7 +236,7 @@ impl ObjectWriter {
             let attributes = draft.attributes.ok_or_else(|| {
                 Error::new(ErrorKind::Unsupported, "beginning an object", "its attributes are not known yet")
             })?;
-            let properties = properties((EntryKind::File, 0), &attributes, None);
+            let properties = self.file_properties(draft, &attributes, None);
             self.api.begin_upload(&draft.key, &properties).await
         };
         let upload = draft.upload.get_or_try_init(begin).await.map_err(|error| error.at(&draft.path))?;
@@ -250,6 +250,18 @@ impl ObjectWriter {
         let tag = self.api.put_part(sent).await.map_err(|error| error.at(&draft.path))?;
         draft.stored(tag, part.extent, part.crc64);
         Ok(())
+    }
+
+    fn file_properties(
+        &self,
+        draft: &ObjectDraft,
+        attributes: &Attributes,
+        digest: Option<&Digest>,
+    ) -> ObjectProperties {
+        let (_, name) = draft.path.split_last().unwrap_or_default();
+        let (kind, device, size_bytes) = (EntryKind::File, 0, draft.size_bytes());
+        let entry = EntryToStore { name, kind, device, size_bytes, attributes, digest };
+        properties(self.api.limits(), &entry)
     }
 
     async fn finish(&self, id: DraftId, attributes: &Attributes, digest: Option<&Digest>) -> Result<()> {
@@ -277,7 +289,7 @@ impl ObjectWriter {
         }
         let condition = PutCondition::None;
         if let Some(part) = draft.take_single()? {
-            let properties = properties((EntryKind::File, 0), attributes, digest);
+            let properties = self.file_properties(draft, attributes, digest);
             let put = PutObject {
                 key: &draft.key,
                 content: part.pieces,

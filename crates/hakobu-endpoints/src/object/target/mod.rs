@@ -49,9 +49,9 @@ impl ObjectTarget {
         grant: &Grant,
         journals: Option<PathBuf>,
     ) -> Result<Granted<Self>> {
-        let able = capabilities(bucket.limits());
+        let able = capabilities(&*bucket);
         let capabilities = Capabilities { set_id: grant.may_set_id, owners: grant.may_chown, ..able };
-        let root = KeyRoot::new(root)?;
+        let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, ended) = (Arc::default(), Arc::default());
         let target = Self { bucket, root, capabilities, drafts, ended, journals };
         Ok(Granted::new(target, grant.clone()))

@@ -13,7 +13,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::lane::ObjectWriter;
 use crate::common::future_lane::LaneBuffers;
 use crate::object::api::{PutCondition, PutObject};
-use crate::object::entry::properties;
+use crate::object::entry::{EntryToStore, properties};
 
 /// A pack, whose buffer returns to the lane when nobody holds its bytes any more.
 struct PackBytes(Vec<u8>, LaneBuffers);
@@ -38,7 +38,6 @@ struct PackedObject {
     kind: (EntryKind, u32),
     attributes: Attributes,
     digest: Option<Digest>,
-    replaces: bool,
 }
 
 impl ObjectWriter {
@@ -58,14 +57,18 @@ impl ObjectWriter {
     }
 
     async fn write_object(&self, object: Result<PackedObject>) -> Result<()> {
-        let PackedObject { path, content, crc64, kind, attributes, digest, replaces } = object?;
-        let condition = if replaces { PutCondition::None } else { PutCondition::IfAbsent };
+        let PackedObject { path, content, crc64, kind, attributes, digest } = object?;
+        let (_, name) = path.split_last().unwrap_or_default();
+        let size_bytes = content.len() as u64;
+        let (kind, device) = kind;
+        let entry =
+            EntryToStore { name, kind, device, size_bytes, attributes: &attributes, digest: digest.as_ref() };
         let stored = async {
             let put = PutObject {
                 key: &self.root.key(&path)?,
                 content: vec![content],
-                properties: &properties(kind, &attributes, digest.as_ref()),
-                condition: &condition,
+                properties: &properties(self.api.limits(), &entry),
+                condition: &PutCondition::None,
                 crc64: Some(crc64),
             };
             self.api.put(put).await
@@ -97,7 +100,6 @@ fn objects(pack: &Bytes) -> Result<Vec<Result<PackedObject>>> {
                 kind,
                 attributes: head.attributes,
                 digest: (kind.0 == EntryKind::File).then(|| *blake3::hash(bytes).as_bytes()),
-                replaces: head.replaces,
             }
         };
         objects.push(match content {

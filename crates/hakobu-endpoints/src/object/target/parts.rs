@@ -73,9 +73,11 @@ pub(crate) fn too_large(limits: &StoreLimits) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_core::key_spelling::KeySpelling;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::object::metadata::MetadataConvention;
 
     fn limits() -> StoreLimits {
         StoreLimits {
@@ -93,6 +95,8 @@ mod tests {
             lists_metadata: false,
             conditional_put: true,
             checksum: None,
+            convention: MetadataConvention::S3,
+            spelling: KeySpelling::S3,
         }
     }
 
