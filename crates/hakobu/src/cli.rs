@@ -21,7 +21,7 @@ use crate::commands::make_data::MakeData;
 use crate::commands::probe::arguments::{HELP as PROBE_HELP, ProbeArguments};
 use crate::commands::report::{self, ReportArguments};
 use crate::commands::settings::arguments::{SETTINGS_HELP, SettingsArguments, USAGE};
-use crate::commands::shared::headings::{OUTPUT, STORES};
+use crate::commands::shared::headings::OUTPUT;
 use crate::commands::shared::login::LoginArguments;
 use crate::commands::shared::store::StoreArguments;
 use crate::version;
@@ -206,6 +206,9 @@ const OF_WRITING: [&str; 16] = [
     "acl",
     "content_type",
 ];
+/// Options for reaching object stores, which `-h` leaves to `--help`.
+const OF_STORES: [&str; 6] =
+    ["endpoint", "region", "profile", "no_sign_request", "request_payer", "addressing"];
 /// Options that make sense for `verify` only.
 const OF_VERIFY: [&str; 1] = ["sample"];
 /// Options that make no sense for `ls`, which lists through an SFTP server.
@@ -364,7 +367,7 @@ pub fn short_help(command: Command) -> Command {
         };
         let verb = short_help(verb).mut_args(|option| {
             let is_common = COMMON_OPTIONS.contains(&option.get_id().as_str());
-            let is_of_stores = option.get_help_heading() == Some(STORES);
+            let is_of_stores = OF_STORES.contains(&option.get_id().as_str());
             let is_hidden = option.is_hide_set() || (is_long && !is_common) || is_of_stores;
             let takes_values = option.get_action().takes_values();
             option.hide(is_hidden).hide_default_value(takes_values)
