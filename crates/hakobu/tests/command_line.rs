@@ -346,11 +346,15 @@ fn the_manual_shows_how_to_type_it_line_by_line() {
     let examples = after(".SH EXAMPLES");
     assert_eq!(examples[0], ".nf");
     let end = examples.iter().position(|line| *line == ".fi").expect("the examples end");
-    assert_eq!(end, 11, "{examples:#?}");
+    assert_eq!(end, 12, "{examples:#?}");
     assert!(examples[1..end].iter().all(|line| line.contains("hakobu copy ")), "{examples:#?}");
     assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 complete"), "{page}");
     assert!(!page.contains("--memory"), "{page}");
-    for (section, words) in [("FILES", r"~/.config/hakobu/config.toml"), ("ENVIRONMENT", "HAKOBU_SSH")] {
+    for (section, words) in [
+        ("FILES", r"~/.config/hakobu/config.toml"),
+        ("ENVIRONMENT", "HAKOBU_SSH"),
+        ("ENVIRONMENT", "AWS_PROFILE"),
+    ] {
         assert!(
             after(&format!(".SH {section}")).iter().any(|line| line.contains(words)),
             "{section}: {page}"

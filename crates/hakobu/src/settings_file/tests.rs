@@ -99,7 +99,7 @@ fn machines_are_found_where_they_are_named() {
     assert_eq!(run("digest h:/a").hosts, ["h"]);
     assert_eq!(run("ls s3://bucket/a").hosts, ["s3://bucket"]);
     let stores = run("copy s3://one/a gs://two/b");
-    assert_eq!(stores.hosts, ["gs://two", "s3://one"]);
+    assert_eq!(stores.hosts, ["s3://one", "gs://two"]);
     assert_eq!(stores.pairs, [pair("s3://one", "gs://two")]);
     assert_eq!(run("copy a null://").hosts, [HERE]);
     assert_eq!(run("doctor me@h").hosts, ["h"]);

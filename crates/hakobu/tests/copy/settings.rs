@@ -136,7 +136,7 @@ fn stores_have_sections_of_their_own() {
          [[pair]]\nsource = 'localhost'\ntarget = 's3://*'\nlanes = 3\n",
     );
     assert_eq!(home.value("s3://backup-1/x", "endpoint"), pair("http://127.0.0.1:9", "config.toml:5"));
-    assert_eq!(home.value("a s3://backup-1/x", "lanes"), pair("3", "config.toml:11"));
+    assert_eq!(home.value("a s3://backup-1/x", "lanes"), pair("3", "config.toml:12"));
     assert_eq!(home.value("s3://public a", "no-sign-request"), pair("yes", "config.toml:8"));
     assert_eq!(home.value("s3://public a", "endpoint"), pair("the vendor's", "default"));
     let (_, out, _) = home.run("settings s3://public/a s3://backup-1/b");

@@ -183,7 +183,7 @@ impl Findings {
         (source, target): (Option<&Location>, Option<&Location>),
     ) -> (StoreSettings, StoreSettings) {
         let of_source = self.store(reached, written, source);
-        // What is wrong is wrong for both, and told once.
+        // An option that is wrong is wrong for both, and told once.
         (of_source, Self::default().store(reached, written, target))
     }
 }
