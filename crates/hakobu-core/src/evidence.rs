@@ -81,6 +81,13 @@ impl ListingEvidence {
         self.target_lacks() && !self.source_lacks() && measured
     }
 
+    /// Returns true if the time of an upload may prove later that an entry is equal, so that the entry must not change
+    /// between the moment at which it is read and that at which it is uploaded.
+    pub fn must_recheck(&self) -> bool {
+        let between_stores = self.source_lacks() && self.target_lacks();
+        self.needs_settled() || between_stores && self.source.clock.is_some() && self.target.clock.is_some()
+    }
+
     /// Returns true if an entry of the source that is listed as a file may be of another kind.
     pub fn may_be_no_file(&self, source: &EntryMetadata) -> bool {
         !self.source.listed.kinds && source.kind == EntryKind::File && source.size_bytes <= LINK_BYTES_MAX

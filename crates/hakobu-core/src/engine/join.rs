@@ -402,7 +402,7 @@ impl<'a> Join<'a> {
             place,
             (Some(kept.unwrap_or(metadata).attributes()), counted),
             Some(self.node.clone()),
-            (touched, proof),
+            (touched, proof, self.shared.evidence.must_recheck().then_some(metadata.ctime)),
         );
         self.found.directories.push(DirectoryTask { node, target: state, known });
     }
@@ -574,7 +574,7 @@ impl<'a> Join<'a> {
         self.node.hold(1);
         self.node.touch();
         let (node, origin) = (self.node.clone(), self.origin);
-        self.found.packs.push(PackTask { node, origin, picks, compare: None });
+        self.found.packs.push(PackTask { node, origin, picks, compare: None, resend: None });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {

@@ -57,6 +57,8 @@ pub(super) struct LargeFile {
     of_no_use: AtomicBool,
     begun_anew: AtomicBool,
     changed: AtomicBool,
+    /// The number of earlier attempts, during which the file changed.
+    pub attempts: u8,
     /// True if a file at the target, which the user named, gets other attributes.
     pub sets_attributes: bool,
     /// For pieces that differ: the number of blocks compared, and of blocks that differ.
@@ -125,6 +127,7 @@ impl LargeFile {
             draft,
             kind,
             replaces,
+            attempts: 0,
             named,
             completes: AtomicBool::new(false),
             resumed: OnceLock::new(),

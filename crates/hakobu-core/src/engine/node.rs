@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::pending_entries::PendingEntries;
 use crate::counters::LaneCounters;
 use crate::endpoint::Change;
-use crate::entry::{Attributes, EntryKind};
+use crate::entry::{Attributes, EntryKind, FileTime};
 use crate::error::{Error, ErrorKind};
 use crate::event::EntryAction;
 use crate::handle::Cursor;
@@ -132,6 +132,8 @@ pub(super) struct DirectoryNode {
     spared: AtomicBool,
     /// The proof that it is the directory that was copied last.
     proof: DirectoryProof,
+    /// The time of the last change of the source's directory when it was listed, if its upload must prove something.
+    pub listed_ctime: Option<FileTime>,
 }
 
 /// The proof that neither a directory of the source nor one above it has been replaced by another one since it was
@@ -158,7 +160,7 @@ impl DirectoryNode {
         parent: Option<Arc<DirectoryNode>>,
         touched: TouchedAttributes,
     ) -> Arc<Self> {
-        Self::with_proof(place, end, parent, (touched, DirectoryProof::default()))
+        Self::with_proof(place, end, parent, (touched, DirectoryProof::default(), None))
     }
 
     /// Returns a directory whose scan is pending, with the proof for it.
@@ -166,7 +168,7 @@ impl DirectoryNode {
         (origins, target): (Vec<Origin>, EntryPath),
         (attributes, counted): (Option<Attributes>, CountedDirectory),
         parent: Option<Arc<DirectoryNode>>,
-        (touched, proof): (TouchedAttributes, DirectoryProof),
+        (touched, proof, listed_ctime): (TouchedAttributes, DirectoryProof, Option<FileTime>),
     ) -> Arc<Self> {
         if let Some(parent) = &parent {
             parent.hold(1);
@@ -191,12 +193,18 @@ impl DirectoryNode {
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
             proof,
+            listed_ctime,
         })
     }
 
     /// Returns true if it is certain that it is the directory that was copied last.
     pub fn is_settled(&self) -> bool {
         self.is_above_top() || self.proof == DirectoryProof::Settled
+    }
+
+    /// Returns true if its attributes are set although they may be equal.
+    pub fn is_renewed(&self) -> bool {
+        self.proof == DirectoryProof::Missing && self.counted == CountedDirectory::Unchanged
     }
 
     /// Returns true if its attributes must not be set unless all in it has been examined.
@@ -241,6 +249,7 @@ impl DirectoryNode {
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
             proof: DirectoryProof::default(),
+            listed_ctime: None,
             top_names: parent.top_names,
         })
     }
@@ -478,7 +487,6 @@ pub(super) struct PrefetchedDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::FileTime;
 
     fn path(text: &str) -> EntryPath {
         EntryPath::new(text).unwrap()

@@ -1,7 +1,7 @@
 //! Tests of copies to and from an object store that keeps all attributes and lists none.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use hakobu_core::counters::CounterTotals;
 use hakobu_core::endpoint::Change;
@@ -315,4 +315,79 @@ fn many_entries_are_examined() {
     sound(&copy(&objects, &back, &contents()));
     assert_eq!(done(&copy(&objects, &back, &contents())), (0, 0, all));
     assert_eq!(all_of(&*source), all_of(&*back));
+}
+
+/// Copies a tree to a store, and calls a function before each upload of small entries or at the end of a large one.
+fn copy_while(
+    source: &Arc<MemoryFileSystem>,
+    objects: &Arc<MemoryMetadataStore>,
+    (when, condition): (OperationKind, FaultCondition),
+    change: impl Fn() + Send + Sync + 'static,
+) -> RunSummary {
+    let plan = FaultPlan::new(1).on(when, condition, FaultEffect::Call(Arc::new(change)));
+    let from = StoreSource::new(Arc::clone(source) as Arc<dyn ObjectPlace>);
+    let to = Arc::clone(objects) as Arc<dyn ObjectPlace>;
+    let to = Faulty::new(StoreTarget::open(to, &path(""), &Grant::everything()).unwrap(), plan);
+    run_between(&from, &to, &contents(), &AtomicBool::new(false))
+}
+
+/// Changes a file, but neither its size nor its time of the last change of content.
+fn edit(source: &MemoryFileSystem, at: &str, seed: u64) {
+    let length = if at == "b/d" { 4096 } else { 700_000 };
+    add(source, at, EntryContent::File(bytes(length, seed).into()));
+}
+
+/// The operation that uploads a small file, and the one that makes a large file visible.
+fn uploads() -> [(OperationKind, FaultCondition, &'static str); 2] {
+    [
+        (OperationKind::Store, FaultCondition::At(b"b".to_vec()), "b/d"),
+        (OperationKind::Finish, FaultCondition::At(b"b/large".to_vec()), "b/large"),
+    ]
+}
+
+#[test]
+fn what_changes_while_it_is_uploaded_is_sent_again() {
+    for (when, condition, at) in uploads() {
+        let (source, objects) = (tree(), store());
+        let (edited, is_done) = (Arc::clone(&source), AtomicBool::new(false));
+        let made = copy_while(&source, &objects, (when, condition), move || {
+            if !is_done.swap(true, Relaxed) {
+                edit(&edited, at, 99);
+            }
+        });
+        // The directory changed as well. What its entries are is known, but not that it will hold them.
+        let failed: Vec<_> = made.failures.iter().map(|it| (&it.path[..], it.error.kind)).collect();
+        assert_eq!(failed, [(&b"b"[..], ErrorKind::SourceChanged)], "{when:?}");
+        // Each of the other entries counts once, as what was done for it.
+        let entries = all_of(&*source).len() as u64 - 1;
+        assert_eq!((made.counters.entries_created, made.counters.entries_updated), (entries, 0), "{when:?}");
+        let contents_of = |store: &dyn ObjectPlace| {
+            all_of(store).into_iter().map(|(at, seen)| (at, seen.content)).collect::<Vec<_>>()
+        };
+        assert_eq!(contents_of(&*source), contents_of(&*objects), "{when:?}");
+        // After the failure, the directories that existed before are not proven.
+        let again = copy(&source, &objects, &contents());
+        assert_eq!((sound(&again).entries_updated, again.counters.entries_examined), (0, 14), "{when:?}");
+        assert_eq!(all_of(&*source), all_of(&*objects), "{when:?}");
+        assert_eq!(done(&copy(&source, &objects, &contents())), (0, 0, 0));
+    }
+}
+
+#[test]
+fn what_keeps_changing_while_it_is_uploaded_fails() {
+    for (when, condition, at) in uploads() {
+        let (source, objects) = (tree(), store());
+        let (edited, count) = (Arc::clone(&source), AtomicU64::new(0));
+        let made = copy_while(&source, &objects, (when, condition), move || {
+            edit(&edited, at, count.fetch_add(1, Relaxed));
+        });
+        let failed: Vec<_> = made.failures.iter().map(|it| (&it.path[..], it.error.kind)).collect();
+        assert!(failed.contains(&(at.as_bytes(), ErrorKind::SourceChanged)), "{failed:?}");
+        assert!(made.failures.iter().all(|it| it.error.is_source_change()), "{failed:?}");
+    }
+    // Where the times prove nothing, no upload is checked.
+    let (source, objects) = (tree(), store_without_clock());
+    let edited = Arc::clone(&source);
+    let [(when, condition, at), _] = uploads();
+    sound(&copy_while(&source, &objects, (when, condition), move || edit(&edited, at, 7)));
 }

@@ -306,8 +306,9 @@ impl Worker<'_> {
             Some(there) if place.0.len() == 1 => self.shared.proof((metadata, there), true),
             _ => DirectoryProof::default(),
         };
-        let end = (Some(attributes), counted);
-        let node = DirectoryNode::with_proof(place, end, None, (touched, proof));
+        let (end, ctime) =
+            ((Some(attributes), counted), self.shared.evidence.must_recheck().then_some(metadata.ctime));
+        let node = DirectoryNode::with_proof(place, end, None, (touched, proof, ctime));
         if kept.is_none() && self.shared.renews(proof) {
             node.touch();
         }

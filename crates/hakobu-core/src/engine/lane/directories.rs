@@ -456,7 +456,7 @@ impl Worker<'_> {
             return Ok(());
         }
         let mut changes = Vec::with_capacity(finished.len());
-        for node in finished {
+        for node in self.recheck_directories(finished)? {
             // After a failure, something in it may not have been examined. Its attributes are set by another run.
             let is_open = node.is_unproven() && !self.shared.record.is_clean();
             if let Some(mut change) = node.change().filter(|_| !is_open) {

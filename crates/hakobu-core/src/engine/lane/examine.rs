@@ -163,7 +163,7 @@ impl Worker<'_> {
     }
 
     /// Returns the metadata of an entry that was asked for, if it may be the one that was listed.
-    fn still_there(
+    pub(super) fn still_there(
         &self,
         listed: &EntryMetadata,
         found: Result<Option<EntryMetadata>>,
@@ -179,23 +179,30 @@ impl Worker<'_> {
     }
 
     /// Asks the source for entries of a listing, with many requests in flight.
-    fn stat_source(
+    pub(super) fn stat_source(
         &mut self,
         origin: &Origin,
         listing: &Listing,
         indices: &[usize],
     ) -> Result<Vec<Result<Option<EntryMetadata>>>> {
-        let (mut found, detail) = (Vec::with_capacity(indices.len()), self.detail());
-        let mut begun = indices.iter();
-        while found.len() < indices.len() {
-            let next = begun.as_slice().first().filter(|_| self.source.begun() < SOURCE_AT_ONCE);
-            if let Some(index) = next {
-                begun.next();
-                let (root, path) = (origin.root, origin.path.join(listing.name(*index))?);
-                let stat = SourceOp::Stat { root, path, detail };
+        let entries: Result<Vec<_>> =
+            indices.iter().map(|index| Ok((origin.root, origin.path.join(listing.name(*index))?))).collect();
+        self.stat_all(&entries?)
+    }
+
+    /// Asks the source for entries by root and path, with many requests in flight.
+    pub(super) fn stat_all(
+        &mut self,
+        entries: &[(u16, EntryPath)],
+    ) -> Result<Vec<Result<Option<EntryMetadata>>>> {
+        let (mut found, mut begun, detail) = (Vec::with_capacity(entries.len()), 0, self.detail());
+        while found.len() < entries.len() {
+            let next = entries.get(begun).filter(|_| self.source.begun() < SOURCE_AT_ONCE);
+            if let Some((root, path)) = next {
+                begun += 1;
                 self.owe(LimitedQuantities::Source, 1);
                 self.counters.source_requests.add(1);
-                self.source.begin(stat)?;
+                self.source.begin(SourceOp::Stat { root: *root, path: path.clone(), detail })?;
                 continue;
             }
             match self.source.take_begun() {

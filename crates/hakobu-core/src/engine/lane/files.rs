@@ -318,6 +318,9 @@ impl Worker<'_> {
             self.shared.queue.draft_done();
             return self.large_compared(file);
         }
+        if file.kind.is_new_file() && self.shared.evidence.must_recheck() && !self.recheck_file(file)? {
+            return Ok(());
+        }
         let (counter, action) = match self.shared.setup.job.mode {
             Mode::Compare if file.has_changed() => (&self.counters.entries_different, None),
             Mode::Compare | Mode::Digest(_) => (&self.counters.entries_unchanged, None),

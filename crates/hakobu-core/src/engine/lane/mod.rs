@@ -16,6 +16,7 @@ mod in_pages;
 mod limits;
 mod moved;
 mod packs;
+mod recheck;
 mod same_inode;
 mod source;
 mod sparse;
@@ -34,7 +35,7 @@ use super::node::{
     PrefetchedDirectory, SingleEntry, TargetState, TouchedAttributes,
 };
 use super::pending_entries::PendingEntries;
-use super::queue::{LaneTask, NextTask, PackTask};
+use super::queue::{LaneTask, NextTask, PackResend, PackTask};
 use super::room::Lack;
 use super::shared::{EngineState, fail};
 use crate::checksum::crc64;
