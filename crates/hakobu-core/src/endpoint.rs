@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::event::Failure;
 pub use crate::listing::Detail;
 pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
+use crate::requests::RequestCounts;
 pub use change::Change;
 pub use draft::{Check, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork};
 pub use lane::{Completion, CompletionWait, Lane, Operation, Ticket};
@@ -43,6 +44,11 @@ pub trait Endpoint: Send + Sync {
     /// Returns what has arrived so far over the connections of all lanes; `None` if unknown. Called from any thread.
     fn passed(&self) -> Option<LinkStats> {
         None
+    }
+
+    /// Returns the requests that the endpoint has sent since it was opened, if they are counted. Called from any thread.
+    fn requests(&self) -> RequestCounts {
+        RequestCounts::default()
     }
 
     /// Notifies that the work is done: lanes that are still being opened may give up. Called from any thread.

@@ -16,6 +16,7 @@ use hakobu_core::endpoint::{
 use hakobu_core::grant::Grant;
 use hakobu_core::pack::{PACK_BYTES_MAX, PackContent, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::allowance::Allowance;
@@ -53,6 +54,10 @@ impl<E: TargetEndpoint> Endpoint for Granted<E> {
 
     fn passed(&self) -> Option<LinkStats> {
         self.inner.passed()
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.inner.requests()
     }
 
     fn lanes_are_complete(&self) {

@@ -45,7 +45,7 @@ mirror! {
         lists_in_order: bool,
     } without {
         // No store is reached by this protocol.
-        listed, clock
+        listed, clock, request_costs
     }
 }
 
