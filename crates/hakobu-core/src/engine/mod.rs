@@ -7,6 +7,7 @@
 
 mod accounts;
 mod entrance;
+mod examinations;
 mod gate;
 mod inodes;
 mod join;

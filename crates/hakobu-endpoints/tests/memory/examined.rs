@@ -414,7 +414,7 @@ fn requests_are_counted_and_planned() {
             false => assert_eq!((writes(expected), writes(counted)), (changes + 1, changes + 1)),
             // Large files are read in pieces.
             true => {
-                assert!(expected.get >= changes && counted.get >= changes && writes(counted) == 0)
+                assert!(expected.get >= changes && counted.get >= changes && writes(counted) == 0);
             }
         }
         assert!(end(&made.requests).list > 0);
