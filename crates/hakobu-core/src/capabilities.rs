@@ -3,6 +3,7 @@
 use crate::extended::Classes;
 use crate::listed::{ListedAttributes, StoreClock};
 use crate::names::NameRules;
+use crate::requests::RequestCosts;
 
 /// The capabilities of an opened endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +90,8 @@ pub struct Capabilities {
     pub concurrency: Option<Concurrency>,
     /// The number of pieces of a file that a lane should have in flight; 1 if each read completes at once.
     pub reads_at_once: u16,
+    /// The sizes that determine the number of requests, if requests are counted.
+    pub request_costs: Option<RequestCosts>,
     /// The time that an idle file server takes for one answer, in nanoseconds, if the endpoint is on a file system
     /// mounted over a network.
     pub answer_ns: Option<u64>,
@@ -138,6 +141,7 @@ impl Capabilities {
             confines: true,
             concurrency: None,
             reads_at_once: 1,
+            request_costs: None,
             answer_ns: None,
         }
     }

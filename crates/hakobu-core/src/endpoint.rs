@@ -22,6 +22,7 @@ use crate::event::Failure;
 use crate::extent::CHUNK_BYTES;
 pub use crate::listing::Detail;
 pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
+use crate::requests::RequestCounts;
 pub use change::Change;
 pub use draft::{Check, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork};
 pub use lane::{Completion, CompletionWait, Lane, Operation, Ticket};
@@ -51,6 +52,11 @@ pub trait Endpoint: Send + Sync {
     fn run_bytes(&self, size_bytes: u64) -> u64 {
         let _ = size_bytes;
         CHUNK_BYTES
+    }
+
+    /// Returns the requests that the endpoint has sent since it was opened, if they are counted. Called from any thread.
+    fn requests(&self) -> RequestCounts {
+        RequestCounts::default()
     }
 
     /// Notifies that the work is done: lanes that are still being opened may give up. Called from any thread.

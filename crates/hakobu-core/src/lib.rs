@@ -42,6 +42,7 @@ pub mod planner;
 pub mod plant;
 pub mod probe;
 pub mod report;
+pub mod requests;
 pub mod requirements;
 pub mod shell;
 pub mod stopping;

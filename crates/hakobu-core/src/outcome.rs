@@ -106,6 +106,8 @@ pub fn add_earlier(summary: &mut RunSummary, earlier: &RunSummary) {
     now.add_times(before);
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     summary.levels.merge(earlier.levels);
+    summary.requests.merge(&earlier.requests);
+    summary.planned_requests.merge(&earlier.planned_requests);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
             // These losses are counted for unchanged entries as well, so the later count includes the earlier one.

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod entrance;
+mod examinations;
 mod gate;
 mod inodes;
 mod join;
@@ -54,6 +55,7 @@ use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{LANES_MAX, Mode, Removal};
 use crate::pacer::{LimitAdjuster, Pacer};
+use crate::requests::RunRequests;
 
 /// The interval at which the observer receives the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -143,7 +145,11 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         watch(&shared, (lanes, start), keeper, &end);
     });
     shared.miss_listed();
-    shared.record.into_summary(setup.clock.now_ns())
+    let costs = (ends.0.request_costs, ends.1.request_costs);
+    let planned_requests = shared.record.planned_work().predict(costs, shared.evidence.must_recheck());
+    let requests = RunRequests { source: setup.source.requests(), target: setup.target.requests() };
+    let summary = shared.record.into_summary(setup.clock.now_ns());
+    RunSummary { requests, planned_requests, ..summary }
 }
 
 /// Returns the target's capabilities, limited by the source: the coarser time step of the two counts, and inodes and

@@ -130,6 +130,12 @@ impl EngineState<'_> {
     pub(super) fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
         // An entry to delete has a size as well, but nothing is transferred.
         self.record.plan_change(if action == "delete" { 0 } else { size_bytes });
+        let costs = [self.setup.source.capabilities(), self.setup.target.capabilities()];
+        if let [of_source, of_target] = costs.map(|able| able.request_costs)
+            && (of_source.is_some() || of_target.is_some())
+        {
+            self.record.plan_requests(action, size_bytes, (of_source, of_target));
+        }
         let path = path.as_bytes().to_vec();
         self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
     }

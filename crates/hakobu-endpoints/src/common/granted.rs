@@ -16,6 +16,7 @@ use hakobu_core::endpoint::{
 use hakobu_core::grant::Grant;
 use hakobu_core::pack::{PACK_BYTES_MAX, PackContent, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::allowance::Allowance;
@@ -57,6 +58,10 @@ impl<E: TargetEndpoint> Endpoint for Granted<E> {
 
     fn run_bytes(&self, size_bytes: u64) -> u64 {
         self.inner.run_bytes(size_bytes)
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.inner.requests()
     }
 
     fn lanes_are_complete(&self) {

@@ -7,15 +7,25 @@ use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime};
+use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 use hakobu_core::listed::{ListedAttributes, StoreClock};
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::{RequestCosts, RequestCounts};
 
 use super::MemoryFileSystem;
 use super::ticks::Ticks;
 use super::tree::own;
 use crate::store::{EntryContent, ObjectPlace, Position, StorePage, StoredEntry};
+
+/// Objects are stored as a whole, and deleted one by one.
+const COSTS: RequestCosts = RequestCosts {
+    whole_bytes_max: u64::MAX,
+    part_bytes: u64::MAX,
+    range_bytes: PIECE_BYTES,
+    keys_per_deletion: 1,
+};
 
 /// Objects in memory with modes, owners and times in their metadata, which listings do not show. Listings have the time
 /// of the upload instead, by the store's own clock. Symbolic links and special files are listed as files. A directory
@@ -28,6 +38,7 @@ pub struct MemoryMetadataStore {
     behind_ns: i64,
     /// The clock as it was measured.
     clock: Option<StoreClock>,
+    requests: Mutex<RequestCounts>,
 }
 
 /// The time of the upload of each object, by path.
@@ -41,7 +52,17 @@ impl MemoryMetadataStore {
     /// Creates an empty store whose clock is behind by that many nanoseconds. `clock`: the clock as it was measured.
     #[must_use]
     pub fn new(behind_ns: i64, clock: Option<StoreClock>) -> Self {
-        Self { entries: MemoryFileSystem::new(), uploads: Mutex::default(), behind_ns, clock }
+        Self {
+            entries: MemoryFileSystem::new(),
+            uploads: Mutex::default(),
+            behind_ns,
+            clock,
+            requests: Mutex::default(),
+        }
+    }
+
+    fn count(&self, request: impl FnOnce(&mut RequestCounts)) {
+        request(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn uploads(&self) -> MutexGuard<'_, Uploads> {
@@ -85,15 +106,22 @@ impl ObjectPlace for MemoryMetadataStore {
             tells_file_systems: false,
             listed: ListedAttributes::NONE,
             clock: self.clock,
+            request_costs: Some(COSTS),
             ..self.entries.capabilities()
         }
     }
 
+    fn requests(&self) -> RequestCounts {
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn inspect(&self, path: &EntryPath) -> Option<EntryMetadata> {
+        self.count(|requests| requests.head += 1);
         self.entries.inspect(path).map(|found| self.stored(path, &found))
     }
 
     fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<StorePage> {
+        self.count(|requests| requests.list += 1);
         let mut page = self.entries.page(directory, after, most)?;
         for index in 0..page.listing.len() {
             let path = directory.join(page.listing.name(index))?;
@@ -105,6 +133,7 @@ impl ObjectPlace for MemoryMetadataStore {
     }
 
     fn get(&self, path: &EntryPath) -> Result<StoredEntry> {
+        self.count(|requests| requests.get += 1);
         let StoredEntry { metadata, content } = self.entries.get(path)?;
         Ok(StoredEntry { metadata: self.stored(path, &metadata), content })
     }
@@ -116,12 +145,19 @@ impl ObjectPlace for MemoryMetadataStore {
         attributes: &Attributes,
         grant: &Grant,
     ) -> Result<Vec<LossKind>> {
+        self.count(|requests| requests.put += 1);
         let lost = self.entries.put(path, content, attributes, grant)?;
         self.uploaded(path);
         Ok(lost)
     }
 
     fn apply(&self, change: &Change, grant: &Grant) -> Result<Vec<LossKind>> {
+        self.count(|requests| match change {
+            Change::Directory { .. } => requests.put += 1,
+            Change::Attributes { .. } => requests.copy += 1,
+            Change::Remove { .. } => requests.delete += 1,
+            Change::MakeDirectory { .. } | Change::Link { .. } | Change::Rename { .. } => {}
+        });
         let lost = self.entries.apply(change, grant)?;
         match change {
             Change::Directory { path, .. } | Change::Attributes { path, .. } => self.uploaded(path),

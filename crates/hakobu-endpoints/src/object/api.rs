@@ -16,6 +16,7 @@ use hakobu_core::Result;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
 use hakobu_core::key_spelling::KeySpelling;
+pub use hakobu_core::requests::RequestCounts;
 
 use super::metadata::MetadataConvention;
 
@@ -441,31 +442,6 @@ pub struct UnfinishedUpload {
     pub upload: UploadId,
     /// The time at which it began, by the store's clock.
     pub begun: FileTime,
-}
-
-/// Requests by kind, and the bytes of their bodies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestCounts {
-    /// Pages of listings, of objects, parts and uploads.
-    pub list: u64,
-    /// Metadata of one object.
-    pub head: u64,
-    /// Content of one object.
-    pub get: u64,
-    /// Objects and parts stored, uploads begun and completed.
-    pub put: u64,
-    /// Copies inside the store.
-    pub copy: u64,
-    /// Deletions, each of one or many keys, and aborted uploads.
-    pub delete: u64,
-    /// All others.
-    pub other: u64,
-    /// Requests among them that were sent again.
-    pub retries: u64,
-    /// Bytes of bodies sent.
-    pub sent_bytes: u64,
-    /// Bytes of bodies received.
-    pub received_bytes: u64,
 }
 
 /// The difference of the store's clock from this machine's: positive if the store is ahead.

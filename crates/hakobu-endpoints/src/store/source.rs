@@ -14,6 +14,7 @@ use hakobu_core::extent::Extent;
 use hakobu_core::handle::SharedFile;
 use hakobu_core::pack::{PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead, check_link_text};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -27,6 +28,8 @@ use crate::local::errno::{changed, place, vanished};
 pub struct StoreSource {
     roots: Arc<[Arc<dyn ObjectPlace>]>,
     capabilities: Capabilities,
+    /// The requests of the store before it was opened here.
+    before: RequestCounts,
 }
 
 impl StoreSource {
@@ -41,13 +44,19 @@ impl StoreSource {
     pub fn of(roots: Vec<Arc<dyn ObjectPlace>>) -> Self {
         let able = roots.first().map_or_else(|| Capabilities::posix(false), |root| root.capabilities());
         let capabilities = Capabilities { lists_in_order: true, ..able };
-        Self { roots: roots.into(), capabilities }
+        // The roots are in one store.
+        let before = roots.first().map_or_else(RequestCounts::default, |root| root.requests());
+        Self { roots: roots.into(), capabilities, before }
     }
 }
 
 impl Endpoint for StoreSource {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.roots.first().map_or_else(RequestCounts::default, |root| root.requests().since(&self.before))
     }
 }
 

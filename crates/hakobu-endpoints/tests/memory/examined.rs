@@ -12,6 +12,7 @@ use hakobu_core::filter::FilterRules;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode, Removal};
 use hakobu_core::listed::StoreClock;
+use hakobu_core::requests::{RequestCounts, RunRequests};
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryMetadataStore};
 use hakobu_endpoints::store::{EntryContent, ObjectPlace, StoreSource, StoreTarget};
 use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan, Faulty, OperationKind};
@@ -390,4 +391,38 @@ fn what_keeps_changing_while_it_is_uploaded_fails() {
     let edited = Arc::clone(&source);
     let [(when, condition, at), _] = uploads();
     sound(&copy_while(&source, &objects, (when, condition), move || edit(&edited, at, 7)));
+}
+
+/// A plan says how many requests its changes take, and the run takes as many.
+#[test]
+fn requests_are_counted_and_planned() {
+    let (source, objects, back) = (tree(), store(), Arc::new(MemoryFileSystem::new()));
+    let plan = Job { dry_run: true, ..contents() };
+    for (from_store, changes) in [(false, 14), (true, 9)] {
+        let run = |job: &Job| match from_store {
+            false => copy(&source, &objects, job),
+            true => copy(&objects, &back, job),
+        };
+        let (planned, made, again) = (run(&plan), run(&contents()), run(&contents()));
+        let end = |requests: &RunRequests| if from_store { requests.source } else { requests.target };
+        let other = |requests: &RunRequests| if from_store { requests.target } else { requests.source };
+        assert!(other(&planned.planned_requests).is_empty() && other(&made.requests).is_empty());
+        let writes = |counts: RequestCounts| counts.put + counts.copy + counts.delete;
+        let (expected, counted) = (end(&planned.planned_requests), end(&made.requests));
+        match from_store {
+            // The root gets its attributes as well.
+            false => assert_eq!((writes(expected), writes(counted)), (changes + 1, changes + 1)),
+            // Large files are read in pieces.
+            true => {
+                assert!(expected.get >= changes && counted.get >= changes && writes(counted) == 0);
+            }
+        }
+        assert!(end(&made.requests).list > 0);
+        assert!(planned.requests.target.put == 0 && planned.requests.source.get == 0);
+        // An unchanged tree takes listings, and a look at its root.
+        let RequestCounts { list, head, .. } = end(&again.requests);
+        assert_eq!(end(&again.requests), RequestCounts { list, head, ..RequestCounts::default() });
+        assert!(list >= 6 && (1..=2).contains(&head), "{list} {head}");
+        assert!(again.planned_requests.source.is_empty() && again.planned_requests.target.is_empty());
+    }
 }

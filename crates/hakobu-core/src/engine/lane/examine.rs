@@ -13,38 +13,6 @@ use crate::pacer::LimitedQuantities;
 /// The number of entries that a lane asks the source for at a time.
 const SOURCE_AT_ONCE: usize = 128;
 
-/// The examinations of a lane that wait for the target.
-#[derive(Debug, Default)]
-pub(super) struct Examinations {
-    by_number: HashMap<u64, Examination>,
-    /// Those of which not all entries have been asked for.
-    open: VecDeque<u64>,
-    last: u64,
-}
-
-/// Entries of a directory whose attributes at the target are awaited.
-#[derive(Debug)]
-struct Examination {
-    node: Arc<DirectoryNode>,
-    /// The entries, exact at the source.
-    parts: Vec<OriginListing>,
-    prefetched: Prefetched,
-    /// The entries at the target.
-    target: Vec<TargetEntry>,
-    asked: usize,
-    answered: usize,
-}
-
-/// An entry that is asked for at the target.
-#[derive(Debug)]
-struct TargetEntry {
-    name: Vec<u8>,
-    path: EntryPath,
-    /// The part and the name of the source's entry.
-    source: (usize, Vec<u8>),
-    found: Result<Option<EntryMetadata>>,
-}
-
 impl Worker<'_> {
     /// Asks for the attributes of unclear entries. Their directory and the scan are held until they are compared.
     pub(super) fn examine(
@@ -66,7 +34,7 @@ impl Worker<'_> {
             if lacks {
                 let path = node.target.join(name)?;
                 let source = (entry.part, listing.name(entry.index).to_vec());
-                entries.push(TargetEntry { name: name.to_vec(), path, source, found: Ok(None) });
+                entries.push(ExaminedEntry { name: name.to_vec(), path, source, found: Ok(None) });
             } else {
                 known.push(name, metadata)?;
             }
@@ -281,7 +249,7 @@ impl Worker<'_> {
             return Err(unexpected());
         };
         let (mut listing, mut failed) = (Listing::with_capacity(target.len()), HashSet::new());
-        for TargetEntry { name, path, source, found } in target {
+        for ExaminedEntry { name, path, source, found } in target {
             match found {
                 Ok(Some(metadata)) => listing.push(&name, metadata)?,
                 Ok(None) => {}

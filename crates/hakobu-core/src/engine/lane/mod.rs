@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::examinations::{Examination, Examinations, ExaminedEntry};
 use super::join::{Join, JoinResults, UnclearEntry, at_source, at_target};
 use super::large::{ChunkProgress, IfDifferent, LargeFile, LargeFileMode, SINGLE_LANE_CHUNKS};
 use super::links::LinkedName;
@@ -57,7 +58,6 @@ use crate::listing::{DirectoryListing, Listing};
 use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
 use crate::tag::{PieceTags, Tagger};
-use examine::Examinations;
 use source::{ChunkCursor, Source};
 
 /// The number of operations in progress at which the lane waits for answers.

@@ -11,6 +11,7 @@ use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, SourceEndpoint, SourceLane};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 
 use super::api::Bucket;
 use super::capabilities::capabilities;
@@ -53,6 +54,10 @@ impl Endpoint for ObjectSource {
 
     fn run_bytes(&self, _size_bytes: u64) -> u64 {
         RANGE_BYTES
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.bucket.requests()
     }
 
     fn interrupt(&self) {

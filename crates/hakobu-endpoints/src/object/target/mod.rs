@@ -16,6 +16,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 
 use super::api::{Bucket, ObjectApi};
 use super::capabilities::capabilities;
@@ -65,6 +66,10 @@ impl Endpoint for ObjectTarget {
 
     fn run_bytes(&self, size_bytes: u64) -> u64 {
         PartPlan::new(size_bytes, self.bucket.limits()).map_or(PART_BYTES, |plan| plan.run_bytes())
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.bucket.requests()
     }
 
     fn interrupt(&self) {
