@@ -324,7 +324,9 @@ impl Worker<'_> {
             self.shared.queue.draft_done();
             return self.large_compared(file);
         }
-        if file.kind.is_new_file() && self.shared.evidence.must_recheck() && !self.recheck_file(file)? {
+        // What a stream has given is its only version.
+        let may_change = file.kind.is_new_file() && !file.is_open_ended();
+        if may_change && self.shared.evidence.must_recheck() && !self.recheck_file(file)? {
             return Ok(());
         }
         let (counter, action) = match self.shared.setup.job.mode {

@@ -94,6 +94,8 @@ struct DraftProgress {
     size_bytes: u64,
     open: HashMap<u32, PartContent>,
     stored: BTreeMap<u32, StoredPart>,
+    /// The number of complete parts that are neither stored nor kept yet.
+    unsent: usize,
     failed: Option<Error>,
 }
 
@@ -126,6 +128,7 @@ impl ObjectDraft {
             size_bytes: begin.size_bytes,
             open: HashMap::new(),
             stored: BTreeMap::new(),
+            unsent: 0,
             failed: None,
         };
         Ok(Self {
@@ -186,6 +189,7 @@ impl ObjectDraft {
             }
             if open.bytes == part.length {
                 let content = progress.open.remove(&number).unwrap_or_default();
+                progress.unsent += 1;
                 whole.push(WholePart::new(number, part, content)?);
             }
             offset += length;
@@ -205,13 +209,37 @@ impl ObjectDraft {
         progress.size_bytes = size_bytes;
         let Some(number) = progress.open.keys().next().copied() else { return Ok(None) };
         let content = progress.open.remove(&number).unwrap_or_default();
+        progress.unsent += 1;
         let offset = content.pieces.keys().next().copied().unwrap_or_default();
         WholePart::new(number, Extent { offset, length: content.bytes }, content).map(Some)
     }
 
-    /// Records a part that the store has.
-    pub(super) fn stored(&self, tag: PartTag, extent: Extent, crc64: u64) {
+    /// Records a part of an earlier run, which the store still has.
+    pub(super) fn resumed(&self, tag: PartTag, extent: Extent, crc64: u64) {
         self.progress().stored.insert(tag.number, StoredPart { tag, extent, crc64 });
+    }
+
+    /// Waits until all complete parts are stored, or kept for the end.
+    ///
+    /// # Errors
+    /// If a write has failed.
+    pub(super) async fn all_sent(&self) -> Result<()> {
+        loop {
+            let changed = self.changed.notified();
+            self.check()?;
+            if self.progress().unsent == 0 {
+                return Ok(());
+            }
+            changed.await;
+        }
+    }
+
+    /// Records a part that has been sent.
+    pub(super) fn stored(&self, tag: PartTag, extent: Extent, crc64: u64) {
+        let mut progress = self.progress();
+        progress.unsent = progress.unsent.saturating_sub(1);
+        progress.stored.insert(tag.number, StoredPart { tag, extent, crc64 });
+        drop(progress);
         self.changed.notify_waiters();
     }
 
@@ -279,7 +307,11 @@ impl ObjectDraft {
             Some((at, piece))
         });
         let content = PartContent { bytes: part.extent.length, pieces: pieces.collect() };
-        self.progress().open.insert(part.number, content);
+        let mut progress = self.progress();
+        progress.unsent = progress.unsent.saturating_sub(1);
+        progress.open.insert(part.number, content);
+        drop(progress);
+        self.changed.notify_waiters();
     }
 
     /// Returns the content of an object that is sent in one request, if it is one.

@@ -287,6 +287,8 @@ impl ObjectWriter {
         if draft.kind == DraftKind::Compare {
             return Ok(());
         }
+        // The last part of a stream may be on its way.
+        draft.all_sent().await?;
         let condition = PutCondition::None;
         if let Some(part) = draft.take_single()? {
             let properties = self.file_properties(draft, attributes, digest);

@@ -139,7 +139,7 @@ impl ObjectWriter {
             {
                 chunks.insert(offset, part.values.get(index).copied());
             }
-            draft.stored(part.tag, part.extent, part.crc64);
+            draft.resumed(part.tag, part.extent, part.crc64);
         }
         let open = OpenJournal { journal, subject, has_upload, chunks: BTreeMap::new() };
         *draft.journal.open() = Some(open);
