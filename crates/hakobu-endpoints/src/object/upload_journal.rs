@@ -6,8 +6,8 @@
 //! the store has confirmed.
 
 use std::fs::{File, TryLockError};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use hakobu_core::checksum::crc64;
@@ -63,6 +63,8 @@ pub(crate) enum EarlierUpload {
 pub(crate) struct UploadJournal {
     file: File,
     path: PathBuf,
+    /// The offset at which the next line is written.
+    end: u64,
     has_parts: bool,
 }
 
@@ -79,21 +81,19 @@ impl UploadJournal {
         };
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(|error| failed(&error))?;
+        let file = options.open(&path).map_err(|error| failed(&error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(failed(&error)),
         }
-        let (earlier, end) = read(&mut file, subject).map_err(|error| failed(&error))?;
+        let (earlier, end) = read(&file, subject).map_err(|error| failed(&error))?;
         let has_parts = matches!(&earlier, EarlierUpload::Same { parts, .. } if !parts.is_empty());
         // A line that was not written whole is cut off. One about something else stays until this run has an upload.
         if matches!(earlier, EarlierUpload::Same { .. } | EarlierUpload::None) {
-            file.set_len(end)
-                .and_then(|()| file.seek(SeekFrom::Start(end)))
-                .map_err(|error| failed(&error))?;
+            file.set_len(end).map_err(|error| failed(&error))?;
         }
-        Ok(Some((Self { file, path, has_parts }, earlier)))
+        Ok(Some((Self { file, path, end, has_parts }, earlier)))
     }
 
     /// Begins it anew with an upload.
@@ -103,8 +103,8 @@ impl UploadJournal {
     pub(crate) fn begin(&mut self, subject: &UploadSubject, upload: &UploadId) -> Result<()> {
         let UploadSubject { location, version, size_bytes, part_bytes } = subject;
         let (location, upload) = (text(location), text(&upload.0));
-        self.has_parts = false;
-        self.file.set_len(0).and_then(|()| self.file.rewind()).map_err(|error| self.failed(&error))?;
+        (self.has_parts, self.end) = (false, 0);
+        self.file.set_len(0).map_err(|error| self.failed(&error))?;
         self.write(format!("{MAGIC} {location} {} {size_bytes} {part_bytes} {upload}", hex(version)))
     }
 
@@ -139,7 +139,9 @@ impl UploadJournal {
     fn write(&mut self, mut line: String) -> Result<()> {
         let sum = crc64(line.as_bytes());
         line.push_str(&format!(" {sum:016x}\n"));
-        self.file.write_all(line.as_bytes()).map_err(|error| self.failed(&error))
+        self.file.write_all_at(line.as_bytes(), self.end).map_err(|error| self.failed(&error))?;
+        self.end += line.len() as u64;
+        Ok(())
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
@@ -163,8 +165,9 @@ fn digest_of(field: &str) -> Option<Digest> {
 }
 
 /// Reads the journal of a subject. Also returns the offset after the last whole line that is of use.
-fn read(file: &mut File, subject: &UploadSubject) -> std::io::Result<(EarlierUpload, u64)> {
-    let mut lines = JournalLines { reader: BufReader::new(file), line: String::new() };
+fn read(file: &File, subject: &UploadSubject) -> std::io::Result<(EarlierUpload, u64)> {
+    let mut lines =
+        JournalLines { reader: BufReader::new(FileFromStart { file, offset: 0 }), line: String::new() };
     let Some((mut end, first)) = lines.next()? else { return Ok((EarlierUpload::None, 0)) };
     let Some((found, upload)) = subject_of(&first) else { return Ok((EarlierUpload::None, 0)) };
     if found != *subject {
@@ -181,17 +184,31 @@ fn read(file: &mut File, subject: &UploadSubject) -> std::io::Result<(EarlierUpl
     Ok((EarlierUpload::Same { upload, parts }, end))
 }
 
+/// A file that is read from its beginning, whatever its position.
+struct FileFromStart<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for FileFromStart<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(bytes, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
 /// The lines of a journal that were written whole.
 struct JournalLines<R> {
     reader: BufReader<R>,
     line: String,
 }
 
-impl<R: std::io::Read> JournalLines<R> {
+impl<R: Read> JournalLines<R> {
     /// Returns the length and the fields of the next line, or `None` at the end of those that were written whole.
     fn next(&mut self) -> std::io::Result<Option<(u64, Vec<&str>)>> {
         self.line.clear();
-        let read = match std::io::Read::take(&mut self.reader, LINE_BYTES_MAX).read_line(&mut self.line) {
+        let read = match (&mut self.reader).take(LINE_BYTES_MAX).read_line(&mut self.line) {
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return Ok(None),
             read => read?,
         };

@@ -14,8 +14,8 @@ use hakobu_core::tag::Tagger;
 use hakobu_core::{Error, ErrorKind, Result};
 use tokio::sync::{Notify, OnceCell};
 
+use super::draft_journal::DraftJournal;
 use super::parts::PartPlan;
-use super::resume::DraftJournal;
 use crate::object::api::{PartTag, StoreLimits, UploadId};
 
 /// The maximum number of open drafts.
@@ -90,7 +90,7 @@ struct StoredPart {
 }
 
 #[derive(Debug)]
-struct DraftProgress {
+struct ObjectProgress {
     size_bytes: u64,
     open: HashMap<u32, PartContent>,
     stored: BTreeMap<u32, StoredPart>,
@@ -114,7 +114,7 @@ pub(super) struct ObjectDraft {
     pub(super) journal: DraftJournal,
     /// Told when a part has been stored, or a write has failed.
     pub(super) changed: Notify,
-    progress: Mutex<DraftProgress>,
+    progress: Mutex<ObjectProgress>,
 }
 
 impl ObjectDraft {
@@ -124,7 +124,7 @@ impl ObjectDraft {
         key: String,
         limits: &StoreLimits,
     ) -> Result<Self> {
-        let progress = DraftProgress {
+        let progress = ObjectProgress {
             size_bytes: begin.size_bytes,
             open: HashMap::new(),
             stored: BTreeMap::new(),
@@ -145,7 +145,7 @@ impl ObjectDraft {
         })
     }
 
-    fn progress(&self) -> MutexGuard<'_, DraftProgress> {
+    fn progress(&self) -> MutexGuard<'_, ObjectProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

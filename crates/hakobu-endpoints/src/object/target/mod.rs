@@ -2,6 +2,7 @@
 
 mod changes;
 mod draft;
+mod draft_journal;
 mod lane;
 mod pack;
 mod parts;

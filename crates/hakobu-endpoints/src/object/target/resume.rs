@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{DraftKind, DraftParameters, Earlier, EarlierWork};
@@ -10,43 +9,12 @@ use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::draft::ObjectDraft;
+use super::draft_journal::OpenJournal;
 use super::lane::ObjectWriter;
 use super::parts::PartPlan;
 use crate::local::journal::{Chunks, told};
 use crate::object::api::PartTag;
 use crate::object::upload_journal::{EarlierUpload, JournaledPart, UploadJournal, UploadSubject};
-
-/// The journal of a draft, if it has one.
-#[derive(Debug, Default)]
-pub(super) struct DraftJournal(Mutex<Option<OpenJournal>>);
-
-#[derive(Debug)]
-struct OpenJournal {
-    journal: UploadJournal,
-    subject: UploadSubject,
-    /// True once the upload is in the journal.
-    has_upload: bool,
-    /// The chunks that were completed, by offset, with their values. `None`: a later run has to write them again.
-    chunks: BTreeMap<u64, Option<Option<Digest>>>,
-}
-
-impl DraftJournal {
-    fn open(&self) -> MutexGuard<'_, Option<OpenJournal>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns true if a later run can go on.
-    pub(super) fn is_of_use(&self) -> bool {
-        self.open().as_ref().is_some_and(|open| open.journal.has_parts())
-    }
-
-    /// Removes the journal.
-    pub(super) fn remove(&self) {
-        if let Some(open) = self.open().take() {
-            open.journal.remove();
-        }
-    }
-}
 
 impl ObjectDraft {
     /// Records that a chunk is complete, and with it perhaps the part that it is in.
