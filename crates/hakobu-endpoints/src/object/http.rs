@@ -28,6 +28,8 @@ pub struct HttpLimits {
     pub stall: Duration,
     /// The longest time from the first attempt to the beginning of the last one.
     pub retries: Duration,
+    /// The same before the store has ever answered, when a wrong address is more likely than a store that is busy.
+    pub first_answer: Duration,
 }
 
 impl Default for HttpLimits {
@@ -36,6 +38,7 @@ impl Default for HttpLimits {
             connect: Duration::from_secs(10),
             stall: Duration::from_secs(60),
             retries: Duration::from_secs(300),
+            first_answer: Duration::from_secs(8),
         }
     }
 }

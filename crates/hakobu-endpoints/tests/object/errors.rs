@@ -1,8 +1,11 @@
 //! Errors of the store: their kind, and a message with the cause and the remedy.
 
+use std::time::{Duration, Instant};
+
 use hakobu_core::ErrorKind;
 use hakobu_endpoints::object::api::{ListStart, PutCondition};
 use hakobu_endpoints::object::credentials::aws::AwsSettings;
+use hakobu_endpoints::object::http::HttpLimits;
 use hakobu_endpoints::object::s3::S3Settings;
 use hakobu_testkit::http::{ScriptedAnswer, ScriptedServer};
 use hakobu_testkit::stores::StoreServer;
@@ -135,4 +138,17 @@ fn nobody_listens() {
     let error = lane.put("a", b"x").unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionLost);
     assert_names(&error, &["storing the object s3://bucket/a", "connection refused"]);
+}
+
+#[test]
+fn a_store_that_has_never_answered_is_given_up_soon() {
+    let server = ScriptedServer::start(None, |_| ScriptedAnswer::Cut(Vec::new())).unwrap();
+    let endpoint = server.endpoint.clone();
+    drop(server);
+    let limits = HttpLimits { first_answer: Duration::from_millis(300), ..HttpLimits::default() };
+    let lane = TestLane::new(S3Settings { limits, ..settings(&endpoint) });
+    let begun = Instant::now();
+    assert_eq!(lane.put("a", b"x").unwrap_err().kind, ErrorKind::ConnectionLost);
+    // It would be retried for minutes if it had answered before.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

@@ -78,6 +78,7 @@ impl TestLane {
             connect: Duration::from_secs(5),
             stall: Duration::from_millis(400),
             retries: Duration::from_millis(900),
+            ..HttpLimits::default()
         };
         Self::new(S3Settings { limits, ..settings(&server.endpoint) })
     }

@@ -17,6 +17,7 @@ mod xml;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::extent::Extent;
@@ -84,6 +85,8 @@ pub struct S3Bucket {
     target: Mutex<Arc<S3Target>>,
     /// True since a request for it or something in it succeeded: from then on, a missing object is only that.
     exists: AtomicBool,
+    /// True since the store has answered anything.
+    has_answered: AtomicBool,
 }
 
 impl S3Bucket {
@@ -106,6 +109,7 @@ impl S3Bucket {
             credentials,
             target: Mutex::new(Arc::new(target)),
             exists: AtomicBool::new(false),
+            has_answered: AtomicBool::new(false),
         }))
     }
 
@@ -115,6 +119,16 @@ impl S3Bucket {
 
     fn is_known(&self) -> bool {
         self.exists.load(Ordering::Relaxed)
+    }
+
+    fn set_answered(&self) {
+        self.has_answered.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the longest time from the first attempt of a request to the beginning of the last one.
+    fn retries(&self) -> Duration {
+        let HttpLimits { retries, first_answer, .. } = self.http.limits;
+        if self.has_answered.load(Ordering::Relaxed) { retries } else { retries.min(first_answer) }
     }
 
     fn set_known(&self) {

@@ -163,12 +163,15 @@ impl S3Lane {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| S3Failure::Failed(self.at(request, error)))?;
         }
-        let mut plan = RetryPlan::new(self.bucket.http.limits.retries);
+        let mut plan = RetryPlan::new(self.bucket.retries());
         let (mut may_renew, mut may_move, mut may_be_damaged) = (true, true, true);
         loop {
             let keys = self.bucket.credentials.keys().await.map_err(S3Failure::Failed)?;
             let refusal = match self.attempt::<B>(request, keys.as_ref(), plan.is_retry()).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.bucket.set_answered();
+                    return Ok(answer);
+                }
                 Err(AttemptFailure::NoAnswer(failure)) => {
                     if failure.was_sent {
                         plan.note_uncertain();
@@ -182,6 +185,7 @@ impl S3Lane {
                 }
                 Err(AttemptFailure::Refused(refusal)) => refusal,
             };
+            self.bucket.set_answered();
             let may_be_done = plan.may_be_done();
             if !refusal.is_certain() {
                 plan.note_uncertain();
