@@ -10,7 +10,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use crate::object::BucketAccess;
 use crate::object::api::Bucket;
 use crate::object::credentials::aws::AwsSettings;
-use crate::object::s3::{S3Bucket, S3Settings};
+use crate::object::s3::{S3Bucket, S3NewObjects, S3Settings};
 use crate::store::StoreAccess;
 use crate::{memory, null};
 
@@ -46,15 +46,8 @@ pub fn open(
 
 /// Opens a bucket of S3. Its identity has the server's address.
 fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Result<OpenedStore> {
-    let later = [
-        ("--storage-class", settings.storage_class.is_some()),
-        ("--sse", settings.encryption.is_some()),
-        ("--acl", settings.acl.is_some()),
-        ("--content-type", settings.content_type.is_some()),
-        ("--addressing", settings.addressing != BucketAddressing::Auto),
-    ];
-    if let Some((option, _)) = later.iter().find(|(_, is_set)| *is_set) {
-        return Err(refused(format!("{option} is not in this version; leave it out")));
+    if settings.addressing != BucketAddressing::Auto {
+        return Err(refused("--addressing is not in this version; leave it out".to_owned()));
     }
     let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(S3Settings {
         bucket: String::from_utf8_lossy(name).into_owned(),
@@ -66,6 +59,12 @@ fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resul
             keys: None,
         },
         pays_requests: settings.request_payer,
+        new_objects: S3NewObjects {
+            content_type: settings.content_type.clone(),
+            storage_class: settings.storage_class.clone(),
+            encryption: settings.encryption.clone(),
+            acl: settings.acl.clone(),
+        },
         ..S3Settings::default()
     })?);
     let identity = bucket.identity();

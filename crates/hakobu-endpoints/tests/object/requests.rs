@@ -3,13 +3,16 @@
 use hakobu_core::ErrorKind;
 use hakobu_core::checksum::crc64;
 use hakobu_core::extent::Extent;
+use hakobu_core::store_settings::ServerEncryption;
 use hakobu_endpoints::object::api::{
     Bucket, CopyObject, CopySource, ListStart, ObjectProperties, ObjectVersion, PutCondition, PutObject,
     StoredChecksum,
 };
+use hakobu_endpoints::object::s3::{S3NewObjects, S3Settings};
+use hakobu_testkit::http::{ScriptedAnswer, ScriptedServer};
 use hakobu_testkit::stores::StoreServer;
 
-use super::{TestLane, noise, read_all};
+use super::{TestLane, noise, read_all, settings};
 
 fn both() -> [StoreServer; 2] {
     [StoreServer::versitygw().unwrap(), StoreServer::moto().unwrap()]
@@ -236,4 +239,34 @@ fn copies_stay_inside_the_store() {
     let source = CopySource { bucket: None, key: "a", version: Some(&old.version) };
     let stale = CopyObject { source, key: "b", properties: None, condition: &PutCondition::None };
     assert_eq!(lane.runtime.run(lane.api.copy(stale)).unwrap_err().kind, ErrorKind::SourceChanged);
+}
+
+#[test]
+fn the_wanted_properties_of_new_objects_are_sent_with_each() {
+    let server = ScriptedServer::start(None, |_| ScriptedAnswer::with(200, &["etag: \"1\""], "")).unwrap();
+    let new_objects = S3NewObjects {
+        content_type: Some("text/csv".to_owned()),
+        storage_class: Some("STANDARD_IA".to_owned()),
+        encryption: Some(ServerEncryption::Kms(Some("alias/mine".to_owned()))),
+        acl: Some("bucket-owner-full-control".to_owned()),
+    };
+    let lane = TestLane::new(S3Settings { new_objects, ..settings(&server.endpoint) });
+    let (properties, condition) = (properties(), PutCondition::None);
+    for key in ["a", "directory/"] {
+        let content = vec![b"x".to_vec().into()];
+        let put = PutObject { key, content, properties: &properties, condition: &condition, crc64: None };
+        lane.runtime.run(lane.api.put(put)).unwrap();
+    }
+    let requests = server.requests();
+    let header = |index: usize, name: &str| requests[index].header(name).unwrap_or_default().to_owned();
+    // The type of a directory's object is no matter of its content.
+    assert_eq!([0, 1].map(|index| header(index, "content-type")), ["text/csv", "text/plain"]);
+    for (name, value) in [
+        ("x-amz-storage-class", "STANDARD_IA"),
+        ("x-amz-server-side-encryption", "aws:kms"),
+        ("x-amz-server-side-encryption-aws-kms-key-id", "alias/mine"),
+        ("x-amz-acl", "bucket-owner-full-control"),
+    ] {
+        assert_eq!([0, 1].map(|index| header(index, name)), [value, value]);
+    }
 }

@@ -23,7 +23,8 @@ impl S3Lane {
             S3Request::new(RequestKind::Copy, Method::PUT, COPYING).key(key).condition(condition)?;
         request = self.copy_source(request, source)?;
         if let Some(properties) = properties {
-            request = request.header(DIRECTIVE, "REPLACE")?.properties(properties)?;
+            request =
+                request.header(DIRECTIVE, "REPLACE")?.properties(properties, &self.bucket.new_objects)?;
         }
         let answer =
             self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;

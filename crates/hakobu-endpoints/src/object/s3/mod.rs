@@ -32,6 +32,7 @@ use super::credentials::aws::AwsCredentials;
 pub use super::credentials::aws::AwsSettings;
 use super::http::{HttpClient, HttpLimits, HttpShared};
 use super::metadata::MetadataConvention;
+pub use put::S3NewObjects;
 use request::S3Lane;
 use sign::Signer;
 use target::S3Target;
@@ -69,6 +70,8 @@ pub struct S3Settings {
     pub credentials: AwsSettings,
     /// True to agree to pay for requests to somebody else's bucket.
     pub pays_requests: bool,
+    /// The properties of objects that are written.
+    pub new_objects: S3NewObjects,
     /// Time limits.
     pub limits: HttpLimits,
 }
@@ -79,6 +82,7 @@ pub struct S3Bucket {
     /// What tells it from all other buckets.
     identity: String,
     pays_requests: bool,
+    new_objects: S3NewObjects,
     http: Arc<HttpShared>,
     credentials: AwsCredentials,
     /// Where requests go. The store may name another region once.
@@ -105,6 +109,7 @@ impl S3Bucket {
             name: settings.bucket,
             identity,
             pays_requests: settings.pays_requests,
+            new_objects: settings.new_objects,
             http: Arc::new(http),
             credentials,
             target: Mutex::new(Arc::new(target)),

@@ -35,7 +35,7 @@ impl S3Lane {
         let request = S3Request::new(RequestKind::Put, Method::POST, BEGINNING)
             .key(key)
             .query("uploads", "")
-            .properties(properties)?
+            .properties(properties, &self.bucket.new_objects)?
             .header(CHECKSUM_ALGORITHM, "CRC64NVME")?
             .header(CHECKSUM_TYPE, FULL_OBJECT)?;
         let answer = self.perform(&request).await.map_err(|failure| self.error(&request, failure))?;

@@ -1,5 +1,6 @@
 //! Objects in one request: PutObject.
 
+use hakobu_core::store_settings::ServerEncryption;
 use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, Method};
@@ -15,18 +16,45 @@ use crate::object::counts::RequestKind;
 const STORING: &str = "storing the object";
 pub(super) const CRC64: HeaderName = HeaderName::from_static("x-amz-checksum-crc64nvme");
 const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
+const ENCRYPTION: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
+const ENCRYPTION_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-aws-kms-key-id");
+const ACL: HeaderName = HeaderName::from_static("x-amz-acl");
+
+/// The properties that the user wants for all objects that are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct S3NewObjects {
+    /// The content type of everything that is no directory; `None` follows the entry.
+    pub content_type: Option<String>,
+    /// The storage class.
+    pub storage_class: Option<String>,
+    /// The encryption by the store.
+    pub encryption: Option<ServerEncryption>,
+    /// The canned access list.
+    pub acl: Option<String>,
+}
 
 impl S3Request<'_> {
-    /// Adds the properties of a new object.
+    /// Adds the properties of a new object. `usual` has those that the user wants for all objects.
     ///
     /// # Errors
     /// `Unsupported` if a name or value cannot be that of a header.
-    pub(super) fn properties(mut self, properties: &ObjectProperties) -> Result<Self> {
-        if let Some(content_type) = &properties.content_type {
+    pub(super) fn properties(mut self, properties: &ObjectProperties, usual: &S3NewObjects) -> Result<Self> {
+        let is_marker = self.key.is_some_and(|key| key.ends_with('/'));
+        let wanted_type = usual.content_type.as_ref().filter(|_| !is_marker);
+        if let Some(content_type) = wanted_type.or(properties.content_type.as_ref()) {
             self = self.header(CONTENT_TYPE, content_type)?;
         }
-        if let Some(class) = &properties.storage_class {
+        if let Some(class) = usual.storage_class.as_ref().or(properties.storage_class.as_ref()) {
             self = self.header(STORAGE_CLASS, class)?;
+        }
+        if let Some(encryption) = &usual.encryption {
+            self = self.header(ENCRYPTION, encryption.algorithm())?;
+            if let Some(key) = encryption.key() {
+                self = self.header(ENCRYPTION_KEY, key)?;
+            }
+        }
+        if let Some(acl) = &usual.acl {
+            self = self.header(ACL, acl)?;
         }
         for (name, value) in &properties.metadata {
             let unsupported = || {
@@ -99,7 +127,7 @@ impl S3Lane {
         let size_bytes = content.iter().map(|piece| piece.len() as u64).sum();
         let request = S3Request::new(RequestKind::Put, Method::PUT, STORING)
             .key(key)
-            .properties(properties)?
+            .properties(properties, &self.bucket.new_objects)?
             .condition(condition)?
             .crc64(crc64)?
             .content(content);

@@ -37,7 +37,7 @@ pub(crate) struct S3Request<'a> {
     method: Method,
     /// The step in words, for messages.
     during: &'static str,
-    key: Option<&'a str>,
+    pub(super) key: Option<&'a str>,
     /// Names and values in the order of the names.
     query: Vec<(&'static str, String)>,
     headers: HeaderMap,
