@@ -20,7 +20,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase::new("a grant for one name is for that name only", one_name)
         .needs(&[Requirement::Directories]),
     ConformanceCase::new("the way to a granted place has to be there", way)
-        .needs(&[Requirement::Directories]),
+        .needs(&[Requirement::EmptyDirectories]),
     ConformanceCase::new("no more bytes than granted are written", bytes),
     ConformanceCase::new("set-ID bits that are not granted are left out and counted", set_id)
         .needs(&[Requirement::SetId]),
