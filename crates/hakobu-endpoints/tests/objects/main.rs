@@ -5,3 +5,4 @@
 mod conformance;
 mod memory_bucket;
 mod resume;
+mod sidecars;

@@ -74,6 +74,11 @@ impl MemoryBucket {
         self.state.lock().unwrap()
     }
 
+    /// Stores an empty object, as another tool would.
+    pub fn add(&self, key: &str) {
+        self.state().put(key, Arc::default(), &ObjectProperties::default());
+    }
+
     /// Returns the content of an object.
     pub fn content(&self, key: &str) -> Option<Arc<[u8]>> {
         self.state().objects.get(key).map(|object| object.content.clone())

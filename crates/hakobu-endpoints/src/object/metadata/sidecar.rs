@@ -47,6 +47,12 @@ impl SidecarName {
         format!("{SIDECAR_DIRECTORY}/{}", hex(&self.digest))
     }
 
+    /// Returns true if a key below the target is one that [`SidecarName::key`] returns.
+    pub fn is_key(key: &str) -> bool {
+        let name = key.strip_prefix(SIDECAR_DIRECTORY).and_then(|rest| rest.strip_prefix('/'));
+        name.and_then(hex_bytes::<32>).is_some()
+    }
+
     /// Returns the value in the metadata of an object.
     pub fn value(&self) -> String {
         format!("{VALUE_PREFIX}{:02x}:{}", self.classes.bits(), hex(&self.digest))
@@ -100,6 +106,15 @@ mod tests {
         let name = SidecarName::from_value(&sidecar.name.value()).unwrap();
         assert_eq!(name, sidecar.name);
         assert_eq!(name.key(), format!(".hakobu.attributes/{}", blake3::hash(extended.as_bytes()).to_hex()));
+        assert!(SidecarName::is_key(&name.key()));
+        for other in [
+            ".hakobu.attributes",
+            ".hakobu.attributes/notes",
+            &format!("a/{}", name.key()),
+            &format!("{}0", name.key()),
+        ] {
+            assert!(!SidecarName::is_key(other), "{other}");
+        }
         assert_eq!(name.listed_digest(), extended.as_ref().digest());
         assert_eq!(name.read(sidecar.content.to_vec()).unwrap(), extended);
 

@@ -21,9 +21,10 @@ use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutConditi
 use crate::object::driver::BytesInFlight;
 use crate::object::entry::{EntryToStore, properties};
 use crate::object::keys::KeyRoot;
-use crate::object::listing::{list_all, page};
+use crate::object::listing::KeyLister;
 use crate::object::lookup::look;
 use crate::object::small_object::digest;
+use crate::store::missing;
 
 /// The state with which a lane of a target works.
 pub(super) struct ObjectWriter {
@@ -89,6 +90,10 @@ impl TargetLaneWork for ObjectWriter {
 }
 
 impl ObjectWriter {
+    fn lister(&self) -> KeyLister<'_> {
+        KeyLister { api: &*self.api, root: &self.root, missing: || missing("listing") }
+    }
+
     async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
         let (api, root) = (&*self.api, &self.root);
         match operation {
@@ -97,10 +102,10 @@ impl ObjectWriter {
                 Ok(TargetOutcome::Stat(found.map(|entry| entry.metadata)))
             }
             TargetOp::List { directories, budget, detail: _ } => {
-                Ok(TargetOutcome::Listed(list_all(api, root, directories, budget).await))
+                Ok(TargetOutcome::Listed(self.lister().list_all(directories, budget).await))
             }
             TargetOp::Page { directory, from, entries, detail: _ } => {
-                let listed = page(api, root, &directory, from, entries).await;
+                let listed = self.lister().page(&directory, from, entries).await;
                 listed.map(TargetOutcome::Page).map_err(|error| error.at(&directory))
             }
             TargetOp::WritePack { pack } => self.write_pack(pack).await,

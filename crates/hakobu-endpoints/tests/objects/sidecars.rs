@@ -1,0 +1,66 @@
+//! Objects with the extended attributes of other objects are part of no listing.
+
+use std::sync::Arc;
+
+use hakobu_core::Result;
+use hakobu_core::endpoint::{CompletionWait, SourceOp, SourceOutcome, TargetOp, TargetOutcome};
+use hakobu_core::error::ErrorKind;
+use hakobu_core::grant::Grant;
+use hakobu_core::listing::{Detail, Listing};
+use hakobu_core::path::EntryPath;
+use hakobu_endpoints::object::BucketAccess;
+use hakobu_endpoints::store::StoreAccess;
+
+use crate::memory_bucket::MemoryBucket;
+
+const DIRECTORY: &str = ".hakobu.attributes";
+
+/// Returns the names that both ends list in a directory, which must be equal.
+fn names(bucket: &MemoryBucket, root: &str, directory: &str) -> Result<Vec<String>> {
+    let access = BucketAccess::new(Arc::new(bucket.clone()), None);
+    let (root, directory) = (EntryPath::new(root).unwrap(), EntryPath::new(directory).unwrap());
+    let source = access.source(std::slice::from_ref(&root)).unwrap();
+    let mut source = source.open_source_lane(0).unwrap();
+    let (directories, detail) = (vec![directory.clone()], Detail::default());
+    let list = SourceOp::List { root: 0, directories, budget: 100, detail };
+    assert!(source.submit(1, list).is_ok());
+    let SourceOutcome::Listed(mut listed) = source.reap(CompletionWait::Forever).unwrap().result? else {
+        panic!("no listing")
+    };
+    let of_source = listed.swap_remove(0).result;
+
+    let target = access.target(&root, &Grant::everything()).unwrap();
+    let mut target = target.open_target_lane(0).unwrap();
+    let page = TargetOp::Page { directory, from: None, entries: 100, detail: Detail::default() };
+    assert!(target.submit(1, page).is_ok());
+    let of_target = target.reap(CompletionWait::Forever).unwrap().result.map(|outcome| match outcome {
+        TargetOutcome::Page(page) => page.listing,
+        other => panic!("no page: {other:?}"),
+    });
+
+    let text = |listing: &Listing| -> Vec<String> {
+        (0..listing.len()).map(|index| String::from_utf8(listing.name(index).to_vec()).unwrap()).collect()
+    };
+    assert_eq!(of_source.as_ref().ok().map(text), of_target.as_ref().ok().map(text));
+    Ok(text(&of_source?))
+}
+
+#[test]
+fn they_are_listed_nowhere() {
+    let sidecar = format!("{DIRECTORY}/{}", "0a".repeat(32));
+    for (root, prefix, page) in [("", "", 1000), ("some/where", "some/where/", 1000), ("some", "some/", 1)] {
+        let bucket = MemoryBucket::new(page);
+        bucket.add(&format!("{prefix}{sidecar}"));
+        assert!(names(&bucket, root, "").unwrap().is_empty());
+        let missing = names(&bucket, root, DIRECTORY).unwrap_err();
+        assert_eq!(missing.kind, ErrorKind::SourceVanished);
+
+        // What else is there belongs to the user.
+        for key in ["a", &format!("{DIRECTORY}/{}", "f".repeat(63)), "b/", &format!("b/{sidecar}")] {
+            bucket.add(&format!("{prefix}{key}"));
+        }
+        assert_eq!(names(&bucket, root, "").unwrap(), [DIRECTORY, "a", "b"]);
+        assert_eq!(names(&bucket, root, DIRECTORY).unwrap(), ["f".repeat(63)]);
+        assert_eq!(names(&bucket, root, "b").unwrap(), [DIRECTORY]);
+    }
+}
