@@ -10,11 +10,13 @@ use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome};
 use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
+use hakobu_core::losses::Losses;
 use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
+use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
 use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
@@ -32,6 +34,7 @@ pub(super) struct ObjectWriter {
     /// What tells the bucket from all others.
     pub(super) bucket: String,
     pub(super) root: KeyRoot,
+    pub(super) rights: GrantedRights,
     pub(super) drafts: Arc<ObjectDrafts>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
@@ -125,7 +128,7 @@ impl ObjectWriter {
                 ended.inspect_err(|error| draft.fail(error.clone())).map(|()| TargetOutcome::Done)
             }
             TargetOp::Finish { draft, attributes, extended: _, digest } => {
-                self.finish(draft, &attributes, digest.as_ref()).await.map(|()| TargetOutcome::Done)
+                self.finish(draft, &attributes, digest.as_ref()).await
             }
             TargetOp::Abandon { draft, keep } => {
                 if let Some(draft) = self.drafts.forget(draft)
@@ -265,11 +268,17 @@ impl ObjectWriter {
     ) -> ObjectProperties {
         let (_, name) = draft.path.split_last().unwrap_or_default();
         let (kind, device, size_bytes) = (EntryKind::File, 0, draft.size_bytes());
-        let entry = EntryToStore { name, kind, device, size_bytes, attributes, digest };
+        let (attributes, owner) = (&self.rights.allowed(kind, attributes).0, self.rights.owners);
+        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
         properties(self.api.limits(), &entry)
     }
 
-    async fn finish(&self, id: DraftId, attributes: &Attributes, digest: Option<&Digest>) -> Result<()> {
+    async fn finish(
+        &self,
+        id: DraftId,
+        attributes: &Attributes,
+        digest: Option<&Digest>,
+    ) -> Result<TargetOutcome> {
         let draft = self.drafts.find(id)?;
         let finished = self.finished(&draft, attributes, digest).await;
         match &finished {
@@ -280,7 +289,14 @@ impl ObjectWriter {
             Err(_) => drop(self.give_up(&draft).await),
         }
         self.drafts.forget(id);
-        finished.map_err(|error| error.at(&draft.path))
+        finished.map_err(|error| error.at(&draft.path))?;
+        let (_, lost) = self.rights.allowed(EntryKind::File, attributes);
+        if lost.is_empty() || draft.kind == DraftKind::Compare {
+            return Ok(TargetOutcome::Done);
+        }
+        let mut losses = Losses::default();
+        losses.merge(&lost, true, || draft.path.as_bytes().to_vec());
+        Ok(TargetOutcome::PackWritten { failures: Vec::new(), losses: losses.finish() })
     }
 
     async fn finished(
