@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod growth;
 mod memory_bucket;
 mod resume;
 mod sidecars;

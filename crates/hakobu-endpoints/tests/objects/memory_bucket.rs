@@ -74,9 +74,9 @@ impl MemoryBucket {
         self.state.lock().unwrap()
     }
 
-    /// Stores an empty object, as another tool would.
-    pub fn add(&self, key: &str) {
-        self.state().put(key, Arc::default(), &ObjectProperties::default());
+    /// Stores an object, as another tool would.
+    pub fn add(&self, key: &str, content: &[u8]) {
+        self.state().put(key, content.into(), &ObjectProperties::default());
     }
 
     /// Returns the content of an object.

@@ -50,14 +50,14 @@ fn they_are_listed_nowhere() {
     let sidecar = format!("{DIRECTORY}/{}", "0a".repeat(32));
     for (root, prefix, page) in [("", "", 1000), ("some/where", "some/where/", 1000), ("some", "some/", 1)] {
         let bucket = MemoryBucket::new(page);
-        bucket.add(&format!("{prefix}{sidecar}"));
+        bucket.add(&format!("{prefix}{sidecar}"), b"");
         assert!(names(&bucket, root, "").unwrap().is_empty());
         let missing = names(&bucket, root, DIRECTORY).unwrap_err();
         assert_eq!(missing.kind, ErrorKind::SourceVanished);
 
         // What else is there belongs to the user.
         for key in ["a", &format!("{DIRECTORY}/{}", "f".repeat(63)), "b/", &format!("b/{sidecar}")] {
-            bucket.add(&format!("{prefix}{key}"));
+            bucket.add(&format!("{prefix}{key}"), b"");
         }
         assert_eq!(names(&bucket, root, "").unwrap(), [DIRECTORY, "a", "b"]);
         assert_eq!(names(&bucket, root, DIRECTORY).unwrap(), ["f".repeat(63)]);
