@@ -63,6 +63,7 @@ impl ObjectWriter {
         let (_, name) = path.split_last().unwrap_or_default();
         let size_bytes = content.len() as u64;
         let (kind, device) = kind;
+        self.rights.check(kind).map_err(|error| error.at(&path))?;
         let (attributes, lost) = self.rights.allowed(kind, &attributes);
         let (attributes, owner, digest) = (&attributes, self.rights.owners, digest.as_ref());
         let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };

@@ -1,20 +1,36 @@
-//! The owners and set-ID bits that a grant allows.
+//! The owners, set-ID bits and device nodes that a grant allows.
 
 use hakobu_core::entry::{Attributes, EntryKind, SET_ID};
 use hakobu_core::grant::Grant;
 use hakobu_core::losses::LossKind;
+use hakobu_core::{Error, ErrorKind, Result};
 
-/// The owners and set-ID bits that objects may be stored with.
+/// What objects may be stored with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrantedRights {
     /// True if owners and groups are stored.
     pub(super) owners: bool,
     set_id: bool,
+    devices: bool,
 }
 
 impl GrantedRights {
     pub(super) fn of(grant: &Grant) -> Self {
-        Self { owners: grant.may_chown, set_id: grant.may_set_id }
+        Self { owners: grant.may_chown, set_id: grant.may_set_id, devices: grant.may_make_devices }
+    }
+
+    /// Checks that an entry of a kind may be stored.
+    ///
+    /// # Errors
+    /// `Unsupported` if not.
+    pub(super) fn check(self, kind: EntryKind) -> Result<()> {
+        match kind {
+            EntryKind::BlockDevice | EntryKind::CharDevice if !self.devices => {
+                let words = "the job does not allow device nodes; --allow devices does";
+                Err(Error::new(ErrorKind::Unsupported, "storing the device node", words))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the attributes that an entry is stored with, and what it loses. As elsewhere, an owner who may not be set
@@ -59,5 +75,18 @@ mod tests {
         let no_bits = Grant { may_set_id: false, ..Grant::everything() };
         assert_eq!(lost(&no_bits, EntryKind::Directory, 4711, 0o3755), (0o1755, vec![LossKind::SetId]));
         assert_eq!(lost(&no_bits, EntryKind::Symlink, 4711, 0o6777), (0o6777, vec![]));
+    }
+
+    #[test]
+    fn device_nodes_need_to_be_granted() {
+        let grant = |may_make_devices| Grant { may_make_devices, ..Grant::everything() };
+        for kind in [EntryKind::BlockDevice, EntryKind::CharDevice] {
+            assert!(GrantedRights::of(&grant(true)).check(kind).is_ok());
+            assert_eq!(
+                GrantedRights::of(&grant(false)).check(kind).unwrap_err().kind,
+                ErrorKind::Unsupported
+            );
+        }
+        assert!(GrantedRights::of(&grant(false)).check(EntryKind::Fifo).is_ok());
     }
 }
