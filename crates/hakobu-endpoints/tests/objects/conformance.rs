@@ -18,9 +18,9 @@ struct Buckets {
     root: &'static str,
 }
 
-struct InBucket {
-    access: BucketAccess,
-    root: EntryPath,
+pub struct InBucket {
+    pub access: BucketAccess,
+    pub root: EntryPath,
 }
 
 impl Harness for Buckets {

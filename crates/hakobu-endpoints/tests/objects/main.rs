@@ -6,4 +6,5 @@ mod conformance;
 mod growth;
 mod memory_bucket;
 mod resume;
+mod servers;
 mod sidecars;
