@@ -1,12 +1,15 @@
-//! Objects with the extended attributes of other objects are part of no listing.
+//! Objects with the extended attributes of other objects are no entries.
 
 use std::sync::Arc;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{CompletionWait, SourceOp, SourceOutcome, TargetOp, TargetOutcome};
+use hakobu_core::content::content_sum;
+use hakobu_core::endpoint::{Change, CompletionWait, SourceOp, SourceOutcome, TargetOp, TargetOutcome};
+use hakobu_core::entry::{Attributes, FileTime};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::{Detail, Listing};
+use hakobu_core::pack::{PackBuilder, RecordHead};
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::object::BucketAccess;
 use hakobu_endpoints::store::StoreAccess;
@@ -61,6 +64,43 @@ fn they_are_listed_nowhere() {
         }
         assert_eq!(names(&bucket, root, "").unwrap(), [DIRECTORY, "a", "b"]);
         assert_eq!(names(&bucket, root, DIRECTORY).unwrap(), ["f".repeat(63)]);
-        assert_eq!(names(&bucket, root, "b").unwrap(), [DIRECTORY]);
+        assert!(names(&bucket, root, "b").unwrap().is_empty());
     }
+}
+
+#[test]
+fn they_go_with_their_directory_and_are_not_written_as_entries() {
+    let bucket = MemoryBucket::new(2);
+    let sidecar = |digit: char| format!("{DIRECTORY}/{}", digit.to_string().repeat(64));
+    let keys = ['0', '1', '2', '3'].map(|digit| format!("a/{}", sidecar(digit)));
+    keys.iter().map(String::as_str).chain(["a/", "a/file"]).for_each(|key| bucket.add(key, b""));
+    let access = BucketAccess::new(Arc::new(bucket.clone()), None);
+    let target = access.target(&EntryPath::root(), &Grant::everything()).unwrap();
+    let mut lane = target.open_target_lane(0).unwrap();
+    let mut failures = |operation| {
+        assert!(lane.submit(1, operation).is_ok());
+        match lane.reap(CompletionWait::Forever).unwrap().result.unwrap() {
+            TargetOutcome::PackWritten { failures, .. } => failures,
+            other => panic!("another outcome: {other:?}"),
+        }
+    };
+    let remove = |name: &str, directory| {
+        let path = EntryPath::new(name).unwrap();
+        TargetOp::Apply { changes: vec![Change::Remove { path, directory, kept_names: 0 }] }
+    };
+    assert_eq!(failures(remove("a", true))[0].1.kind, ErrorKind::Conflict);
+    assert!(keys.iter().all(|key| bucket.content(key).is_some()), "as long as the directory is not empty");
+    assert!(failures(remove("a/file", false)).is_empty() && failures(remove("a", true)).is_empty());
+    assert!(keys.iter().map(String::as_str).chain(["a/"]).all(|key| bucket.content(key).is_none()));
+
+    let mut pack = PackBuilder::default();
+    pack.directory(&EntryPath::new(DIRECTORY).unwrap());
+    let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, mtime: FileTime::default() };
+    for name in ["0".repeat(64), "notes".to_owned()] {
+        pack.whole_file(&RecordHead::new(name.as_bytes(), attributes), b"x", content_sum(b"x"));
+    }
+    let refused = failures(TargetOp::WritePack { pack: pack.finish() });
+    assert_eq!(refused.len(), 1);
+    assert_eq!((refused[0].0, refused[0].1.kind), (0, ErrorKind::Unsupported));
+    assert_eq!(names(&bucket, "", DIRECTORY).unwrap(), ["notes"]);
 }

@@ -47,10 +47,11 @@ impl SidecarName {
         format!("{SIDECAR_DIRECTORY}/{}", hex(&self.digest))
     }
 
-    /// Returns true if a key below the target is one that [`SidecarName::key`] returns.
+    /// Returns true if a key is one that [`SidecarName::key`] returns, in any directory: the same objects can be below
+    /// targets at several levels.
     pub fn is_key(key: &str) -> bool {
-        let name = key.strip_prefix(SIDECAR_DIRECTORY).and_then(|rest| rest.strip_prefix('/'));
-        name.and_then(hex_bytes::<32>).is_some()
+        let mut names = key.rsplit('/');
+        names.next().and_then(hex_bytes::<32>).is_some() && names.next() == Some(SIDECAR_DIRECTORY)
     }
 
     /// Returns the value in the metadata of an object.
@@ -106,13 +107,11 @@ mod tests {
         let name = SidecarName::from_value(&sidecar.name.value()).unwrap();
         assert_eq!(name, sidecar.name);
         assert_eq!(name.key(), format!(".hakobu.attributes/{}", blake3::hash(extended.as_bytes()).to_hex()));
-        assert!(SidecarName::is_key(&name.key()));
-        for other in [
-            ".hakobu.attributes",
-            ".hakobu.attributes/notes",
-            &format!("a/{}", name.key()),
-            &format!("{}0", name.key()),
-        ] {
+        let key = name.key();
+        assert!(SidecarName::is_key(&key) && SidecarName::is_key(&format!("a/b/{key}")));
+        for other in
+            [".hakobu.attributes", ".hakobu.attributes/notes", &format!("a{key}"), &format!("{key}0")]
+        {
             assert!(!SidecarName::is_key(other), "{other}");
         }
         assert_eq!(name.listed_digest(), extended.as_ref().digest());

@@ -9,9 +9,11 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
 use crate::object::api::{
-    CopyObject, CopySource, ListQuery, ListStart, ObjectProperties, PutCondition, PutObject,
+    CopyObject, CopySource, ListCursor, ListQuery, ListStart, ListedObject, ObjectProperties, PutCondition,
+    PutObject,
 };
 use crate::object::entry::{EntryToStore, described, properties};
+use crate::object::keys::check_page;
 
 impl ObjectWriter {
     /// Applies changes: those that do not depend on each other at the same time.
@@ -139,19 +141,31 @@ impl ObjectWriter {
         Ok(done)
     }
 
-    /// Removes a directory's own object, if nothing else is in the directory.
+    /// Removes a directory's own object, if nothing else is in the directory. Extended attributes that no entry needs any
+    /// more go with it.
     async fn remove_directory(&self, path: &EntryPath) -> Result<()> {
         let prefix = self.root.directory(path)?;
-        let query =
-            ListQuery { prefix: &prefix, delimiter: false, start: ListStart::First, until: None, entries: 2 };
-        let page = self.api.list(query).await?;
-        if page.objects.iter().any(|object| object.key != prefix) {
-            return Err(Error::new(ErrorKind::Conflict, "removing", "the directory is not empty"));
+        let limits = self.api.limits();
+        let (mut keys, mut cursor) = (Vec::new(), None::<ListCursor>);
+        loop {
+            let start = cursor.as_ref().map_or(ListStart::First, ListStart::Cursor);
+            let entries = limits.list_page;
+            let query = ListQuery { prefix: &prefix, delimiter: false, start, until: None, entries };
+            let page = self.api.list(query).await?;
+            check_page(&page, &prefix)?;
+            for ListedObject { key, .. } in page.objects {
+                if key != prefix && !self.root.is_sidecar(&key) {
+                    return Err(Error::new(ErrorKind::Conflict, "removing", "the directory is not empty"));
+                }
+                keys.push(key);
+            }
+            let Some(next) = page.next else { break };
+            cursor = Some(next);
         }
-        match page.objects.is_empty() {
-            true => Ok(()),
-            false => self.api.delete(&[prefix]).await?.into_iter().collect(),
+        for some in keys.chunks(limits.delete_batch.max(1)) {
+            self.api.delete(some).await?.into_iter().collect::<Result<()>>()?;
         }
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters, PieceBuffer, Ta
 use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::losses::Losses;
+use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -164,8 +165,26 @@ impl ObjectWriter {
             let words = "an object is replaced as a whole and never changed";
             return Err(Error::new(ErrorKind::Unsupported, "beginning a draft", words).at(&begin.path));
         }
-        let draft = ObjectDraft::new(begin, attributes, self.root.key(&begin.path)?, self.api.limits());
+        let draft = self
+            .key_to_write(&begin.path)
+            .and_then(|key| ObjectDraft::new(begin, attributes, key, self.api.limits()));
         self.drafts.add(id, draft.map_err(|error| error.at(&begin.path))?)
+    }
+
+    /// Returns the key of an entry that is not a directory.
+    ///
+    /// # Errors
+    /// `Unsupported` if it would be too long, or would not be listed again.
+    pub(super) fn key_to_write(&self, path: &EntryPath) -> Result<String> {
+        let key = self.root.key(path)?;
+        match self.root.is_sidecar(&key) {
+            false => Ok(key),
+            true => {
+                let words = "in a bucket, the name stands for extended attributes of other entries";
+                let error = Error::new(ErrorKind::Unsupported, "storing an object", words).at(path);
+                Err(error.hint("leave it out (--exclude .hakobu.attributes)"))
+            }
+        }
     }
 
     async fn begun(

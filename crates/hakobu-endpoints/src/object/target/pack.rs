@@ -69,7 +69,7 @@ impl ObjectWriter {
         let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
         let stored = async {
             let put = PutObject {
-                key: &self.root.key(&path)?,
+                key: &self.key_to_write(&path)?,
                 content: vec![content],
                 properties: &properties(self.api.limits(), &entry),
                 condition: &PutCondition::None,
