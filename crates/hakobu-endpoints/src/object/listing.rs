@@ -9,14 +9,12 @@ use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::api::{ListCursor, ListQuery, ListStart, ObjectApi, ObjectPage};
+use super::api::{ListStart, ObjectApi};
 use super::entry::{listed, plain};
-use super::keys::{KeyRoot, check_page};
+use super::key_pages::KeyPages;
+use super::keys::KeyRoot;
 use crate::local::errno::foreign;
 use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
-
-/// The most pages in a row that a store may answer with nothing in them.
-const EMPTY_PAGES_MAX: u32 = 10_000;
 
 /// Lists directories of a bucket.
 #[derive(Clone, Copy)]
@@ -40,30 +38,17 @@ impl KeyLister<'_> {
         let behind = after.map(|position| behind(&prefix, position, limits.key_bytes_max)).transpose()?;
         let first = behind.as_deref().map_or(ListStart::First, ListStart::After);
         let (mut keys, mut counted) = (Vec::new(), 0);
-        let (mut cursor, mut empty_pages): (Option<ListCursor>, u32) = (None, 0);
+        let mut pages = KeyPages::new(self.api, &prefix, first);
         let more = loop {
-            let start = cursor.as_ref().map_or(first, ListStart::Cursor);
-            let most = limits.list_page.min(entries.saturating_sub(counted)).max(1);
-            let query = ListQuery { prefix: &prefix, delimiter: false, start, until: None, entries: most };
-            let page = self.api.list(query).await?;
-            check_page(&page, &prefix)?;
-            let ObjectPage { objects, next, .. } = page;
-            empty_pages = if objects.is_empty() { empty_pages + 1 } else { 0 };
-            for object in objects {
+            for object in pages.next(entries.saturating_sub(counted)).await? {
                 if !self.root.is_sidecar(&object.key) {
                     // The directory's own object is no entry of it.
                     counted += usize::from(object.key != prefix);
                     keys.push(object);
                 }
             }
-            let Some(next) = next else { break false };
-            if cursor.as_ref() == Some(&next) || empty_pages > EMPTY_PAGES_MAX {
-                let words = "the store lists without an end; report it to its maker";
-                return Err(Error::new(ErrorKind::Protocol, "listing", words));
-            }
-            cursor = Some(next);
-            if counted >= entries.max(1) {
-                break true;
+            if pages.is_over || counted >= entries.max(1) {
+                break !pages.is_over;
             }
         };
         if keys.is_empty() && after.is_none() && !directory.is_root() {

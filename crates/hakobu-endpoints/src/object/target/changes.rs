@@ -9,11 +9,10 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
 use crate::object::api::{
-    CopyObject, CopySource, ListCursor, ListQuery, ListStart, ListedObject, ObjectProperties, PutCondition,
-    PutObject,
+    CopyObject, CopySource, ListStart, ListedObject, ObjectProperties, PutCondition, PutObject,
 };
 use crate::object::entry::{EntryToStore, described, properties};
-use crate::object::keys::check_page;
+use crate::object::key_pages::KeyPages;
 
 impl ObjectWriter {
     /// Applies changes: those that do not depend on each other at the same time.
@@ -146,21 +145,14 @@ impl ObjectWriter {
     async fn remove_directory(&self, path: &EntryPath) -> Result<()> {
         let prefix = self.root.directory(path)?;
         let limits = self.api.limits();
-        let (mut keys, mut cursor) = (Vec::new(), None::<ListCursor>);
-        loop {
-            let start = cursor.as_ref().map_or(ListStart::First, ListStart::Cursor);
-            let entries = limits.list_page;
-            let query = ListQuery { prefix: &prefix, delimiter: false, start, until: None, entries };
-            let page = self.api.list(query).await?;
-            check_page(&page, &prefix)?;
-            for ListedObject { key, .. } in page.objects {
+        let (mut pages, mut keys) = (KeyPages::new(&*self.api, &prefix, ListStart::First), Vec::new());
+        while !pages.is_over {
+            for ListedObject { key, .. } in pages.next(limits.list_page).await? {
                 if key != prefix && !self.root.is_sidecar(&key) {
                     return Err(Error::new(ErrorKind::Conflict, "removing", "the directory is not empty"));
                 }
                 keys.push(key);
             }
-            let Some(next) = page.next else { break };
-            cursor = Some(next);
         }
         for some in keys.chunks(limits.delete_batch.max(1)) {
             self.api.delete(some).await?.into_iter().collect::<Result<()>>()?;
