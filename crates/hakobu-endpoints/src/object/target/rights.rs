@@ -27,7 +27,7 @@ impl GrantedRights {
         match kind {
             EntryKind::BlockDevice | EntryKind::CharDevice if !self.devices => {
                 let words = "the job does not allow device nodes; --allow devices does";
-                Err(Error::new(ErrorKind::Unsupported, "storing the device node", words))
+                Err(Error::new(ErrorKind::Unsupported, "making the device node", words))
             }
             _ => Ok(()),
         }
