@@ -90,6 +90,10 @@ fn they_go_with_their_directory_and_are_not_written_as_entries() {
     };
     assert_eq!(failures(remove("a", true))[0].1.kind, ErrorKind::Conflict);
     assert!(keys.iter().all(|key| bucket.content(key).is_some()), "as long as the directory is not empty");
+    bucket.add(&format!("a/{DIRECTORY}/"), b"");
+    assert!(failures(remove(&format!("a/{DIRECTORY}"), true)).is_empty());
+    assert!(bucket.content(&format!("a/{DIRECTORY}/")).is_none());
+    assert!(keys.iter().all(|key| bucket.content(key).is_some()), "as long as entries beside them exist");
     assert!(failures(remove("a/file", false)).is_empty() && failures(remove("a", true)).is_empty());
     assert!(keys.iter().map(String::as_str).chain(["a/"]).all(|key| bucket.content(key).is_none()));
 

@@ -13,6 +13,7 @@ use crate::object::api::{
 };
 use crate::object::entry::{EntryToStore, described, properties};
 use crate::object::key_pages::KeyPages;
+use crate::object::metadata::sidecar::SIDECAR_DIRECTORY;
 
 impl ObjectWriter {
     /// Applies changes: those that do not depend on each other at the same time.
@@ -145,13 +146,17 @@ impl ObjectWriter {
     async fn remove_directory(&self, path: &EntryPath) -> Result<()> {
         let prefix = self.root.directory(path)?;
         let limits = self.api.limits();
+        // What is in it is of the entries beside it.
+        let serves_others = path.split_last().is_some_and(|(_, name)| name == SIDECAR_DIRECTORY.as_bytes());
         let (mut pages, mut keys) = (KeyPages::new(&*self.api, &prefix, ListStart::First), Vec::new());
         while !pages.is_over {
             for ListedObject { key, .. } in pages.next(limits.list_page).await? {
                 if key != prefix && !self.root.is_sidecar(&key) {
                     return Err(Error::new(ErrorKind::Conflict, "removing", "the directory is not empty"));
                 }
-                keys.push(key);
+                if key == prefix || !serves_others {
+                    keys.push(key);
+                }
             }
         }
         for some in keys.chunks(limits.delete_batch.max(1)) {
