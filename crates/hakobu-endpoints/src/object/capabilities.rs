@@ -4,7 +4,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::extended::Classes;
 use hakobu_core::listed::{ListedAttributes, StoreClock};
 
-use super::api::{Bucket, ClockOffset};
+use super::api::{Bucket, ClockOffset, StoreLimits};
 
 /// The number of pieces of a large object that a lane asks for at a time. They come from one request.
 const READS_AT_ONCE: u16 = 8;
@@ -14,7 +14,6 @@ const LISTED_STEP_NS: u64 = 1_000_000_000;
 /// Returns the capabilities of a bucket, as far as it has been asked.
 pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
     let limits = bucket.limits();
-    let listed = if limits.lists_metadata { ListedAttributes::ALL } else { ListedAttributes::NONE };
     Capabilities {
         extended: Classes::NONE,
         shared_names: true,
@@ -30,11 +29,16 @@ pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
         tells_room: false,
         compresses: false,
         lists_in_order: limits.lists_bytewise,
-        listed,
+        listed: listed_attributes(limits),
         clock: bucket.clock().map(store_clock),
         reads_at_once: READS_AT_ONCE,
         ..Capabilities::posix(true)
     }
+}
+
+/// Returns the attributes that listings of a store show.
+pub(crate) fn listed_attributes(limits: &StoreLimits) -> ListedAttributes {
+    if limits.lists_metadata { ListedAttributes::ALL } else { ListedAttributes::NONE }
 }
 
 fn store_clock(ClockOffset { least_ns, most_ns }: ClockOffset) -> StoreClock {

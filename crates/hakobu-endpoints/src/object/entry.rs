@@ -54,6 +54,8 @@ pub(crate) struct EntryToStore<'a> {
     /// The size of its content in bytes.
     pub(crate) size_bytes: u64,
     pub(crate) attributes: &'a Attributes,
+    /// True if the owner and the group are stored.
+    pub(crate) owner: bool,
     /// The BLAKE3 of its content, if it is known.
     pub(crate) digest: Option<&'a Digest>,
 }
@@ -64,7 +66,8 @@ pub(crate) fn properties(limits: &StoreLimits, entry: &EntryToStore<'_>) -> Obje
     let (size_bytes, device) = (entry.size_bytes, entry.device);
     let metadata =
         EntryMetadata { mode, uid, gid, mtime, size_bytes, device, ..EntryMetadata::new(entry.kind) };
-    let described = ObjectEntry { metadata: &metadata, extended: None, digest: entry.digest };
+    let described =
+        ObjectEntry { metadata: &metadata, owner: entry.owner, extended: None, digest: entry.digest };
     ObjectProperties {
         content_type: Some(content_type(entry.name, entry.kind).to_owned()),
         metadata: limits.convention.encode(&described).pairs,

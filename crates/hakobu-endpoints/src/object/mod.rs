@@ -15,6 +15,7 @@ pub mod credentials;
 mod driver;
 mod entry;
 pub mod http;
+mod key_pages;
 mod keys;
 mod listing;
 mod lookup;

@@ -3,5 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod endless;
+mod growth;
 mod memory_bucket;
 mod resume;
+mod servers;
+mod sidecars;

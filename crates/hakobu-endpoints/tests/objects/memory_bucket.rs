@@ -37,6 +37,7 @@ struct State {
     counter: u64,
     requests: RequestCounts,
     parts: u64,
+    lists_endlessly: bool,
 }
 
 /// A bucket in memory.
@@ -72,6 +73,16 @@ impl MemoryBucket {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+
+    /// Stores an object, as another tool would.
+    pub fn add(&self, key: &str, content: &[u8]) {
+        self.state().put(key, content.into(), &ObjectProperties::default());
+    }
+
+    /// Makes all listings come back to where they were.
+    pub fn list_endlessly(&self) {
+        self.state().lists_endlessly = true;
     }
 
     /// Returns the content of an object.
@@ -198,6 +209,10 @@ impl ObjectApi for MemoryBucket {
             ListStart::After(key) => Bound::Excluded(key.max(query.prefix).to_owned()),
             ListStart::Cursor(ListCursor(last)) => Bound::Excluded(last.clone()),
         };
+        if state.lists_endlessly {
+            let next = Some(ListCursor("again".to_owned()));
+            return reply(Ok(ObjectPage { next, ..ObjectPage::default() }));
+        }
         let mut page = ObjectPage::default();
         let most = query.entries.min(self.limits.list_page);
         let mut last = None;

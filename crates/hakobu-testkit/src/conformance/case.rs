@@ -20,8 +20,8 @@ pub(super) enum Requirement {
     Directories,
     /// A directory and another entry cannot have the same name.
     DistinctNames,
-    /// Listings show all attributes.
-    ListedAttributes,
+    /// A directory can be made before something is in it or its attributes are set.
+    EmptyDirectories,
     /// Entries keep the time that was set.
     Times,
     /// Symbolic links can be created.
@@ -53,15 +53,12 @@ pub(super) enum Requirement {
 impl Requirement {
     fn is_met(self, abilities: &HarnessCapabilities) -> bool {
         use hakobu_core::extended::Classes;
-        use hakobu_core::listed::ListedAttributes;
         let HarnessCapabilities { target, source, .. } = abilities;
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Self::Directories => target.directories && source.directories,
             Self::DistinctNames => !target.shared_names,
-            Self::ListedAttributes => {
-                target.listed == ListedAttributes::ALL && source.listed == ListedAttributes::ALL
-            }
+            Self::EmptyDirectories => target.directories && !abilities.implies_directories(),
             Self::Times => abilities.keeps_times(),
             Self::Symlinks => target.symlinks,
             Self::LinkAttributes => target.symlinks && target.sets_links,

@@ -18,12 +18,14 @@ const TYPE_MARKS: [(&str, EntryKind); 6] = [
     ("is_fifo", EntryKind::Fifo),
 ];
 
-pub(super) fn write(it: &EntryMetadata, out: &mut MetadataWriter) {
+pub(super) fn write(it: &EntryMetadata, owner: bool, out: &mut MetadataWriter) {
     out.push("mtime", text_time(it.mtime));
     out.push("modtime", nanoseconds(it.mtime).to_string());
     out.push("permissions", st_mode(it.kind, it.mode).to_string());
-    out.push("posix_owner", it.uid.to_string());
-    out.push("posix_group", it.gid.to_string());
+    if owner {
+        out.push("posix_owner", it.uid.to_string());
+        out.push("posix_group", it.gid.to_string());
+    }
     if let Some((mark, _)) = TYPE_MARKS.into_iter().find(|(_, kind)| *kind == it.kind) {
         out.push(mark, "true".to_owned());
     }

@@ -10,12 +10,14 @@ const IS_SYMLINK: &str = "goog-reserved-file-is-symlink";
 /// The bits of a mode that fit the convention's three digits.
 pub(super) const MODE_BITS: u32 = 0o777;
 
-pub(super) fn write(it: &EntryMetadata, out: &mut MetadataWriter) {
+pub(super) fn write(it: &EntryMetadata, owner: bool, out: &mut MetadataWriter) {
     out.push("mtime", text_time(it.mtime));
     out.push("goog-reserved-file-mtime", it.mtime.seconds.to_string());
     out.push("goog-reserved-posix-mode", format!("{:03o}", it.mode & MODE_BITS));
-    out.push("goog-reserved-posix-uid", it.uid.to_string());
-    out.push("goog-reserved-posix-gid", it.gid.to_string());
+    if owner {
+        out.push("goog-reserved-posix-uid", it.uid.to_string());
+        out.push("goog-reserved-posix-gid", it.gid.to_string());
+    }
     if it.kind == EntryKind::Symlink {
         out.push(IS_SYMLINK, "true".to_owned());
     }

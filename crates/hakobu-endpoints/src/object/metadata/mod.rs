@@ -43,6 +43,8 @@ use sidecar::Sidecar;
 pub struct ObjectEntry<'a> {
     /// The attributes.
     pub metadata: &'a EntryMetadata,
+    /// True if the owner and the group are part of the metadata.
+    pub owner: bool,
     /// The extended attributes, if they are preserved.
     pub extended: Option<ExtendedRef<'a>>,
     /// The BLAKE3 of the content, if it is known before the metadata is sent.
@@ -88,9 +90,9 @@ impl MetadataConvention {
     pub fn encode<'a>(self, entry: &ObjectEntry<'a>) -> MetadataPairs<'a> {
         let mut out = MetadataWriter::new(self.prefix());
         match self {
-            Self::S3 => s3::write(entry.metadata, &mut out),
-            Self::Azure => azure::write(entry.metadata, &mut out),
-            Self::Gcs => gcs::write(entry.metadata, &mut out),
+            Self::S3 => s3::write(entry.metadata, entry.owner, &mut out),
+            Self::Azure => azure::write(entry.metadata, entry.owner, &mut out),
+            Self::Gcs => gcs::write(entry.metadata, entry.owner, &mut out),
         }
         own::write(self, entry.metadata, entry.digest, &mut out);
         let extended = entry.extended.filter(|extended| !extended.is_empty());

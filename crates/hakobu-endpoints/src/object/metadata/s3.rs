@@ -7,12 +7,14 @@ use super::values::{decimal, decimal_time, from_st_mode, nanoseconds, octal, st_
 
 const MILLISECOND_NS: i128 = 1_000_000;
 
-pub(super) fn write(it: &EntryMetadata, out: &mut MetadataWriter) {
+pub(super) fn write(it: &EntryMetadata, owner: bool, out: &mut MetadataWriter) {
     out.push("mtime", decimal_time(it.mtime));
     out.push("file-mtime", format!("{}ns", nanoseconds(it.mtime)));
     out.push("file-permissions", format!("{:07o}", st_mode(it.kind, it.mode)));
-    out.push("file-owner", it.uid.to_string());
-    out.push("file-group", it.gid.to_string());
+    if owner {
+        out.push("file-owner", it.uid.to_string());
+        out.push("file-group", it.gid.to_string());
+    }
 }
 
 pub(super) fn read(reader: &MetadataReader) -> MetadataFields {

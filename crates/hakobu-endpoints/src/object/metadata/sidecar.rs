@@ -47,6 +47,13 @@ impl SidecarName {
         format!("{SIDECAR_DIRECTORY}/{}", hex(&self.digest))
     }
 
+    /// Returns true if a key is one that [`SidecarName::key`] returns, in any directory: the same objects can be below
+    /// targets at several levels.
+    pub fn is_key(key: &str) -> bool {
+        let mut names = key.rsplit('/');
+        names.next().and_then(hex_bytes::<32>).is_some() && names.next() == Some(SIDECAR_DIRECTORY)
+    }
+
     /// Returns the value in the metadata of an object.
     pub fn value(&self) -> String {
         format!("{VALUE_PREFIX}{:02x}:{}", self.classes.bits(), hex(&self.digest))
@@ -100,6 +107,13 @@ mod tests {
         let name = SidecarName::from_value(&sidecar.name.value()).unwrap();
         assert_eq!(name, sidecar.name);
         assert_eq!(name.key(), format!(".hakobu.attributes/{}", blake3::hash(extended.as_bytes()).to_hex()));
+        let key = name.key();
+        assert!(SidecarName::is_key(&key) && SidecarName::is_key(&format!("a/b/{key}")));
+        for other in
+            [".hakobu.attributes", ".hakobu.attributes/notes", &format!("a{key}"), &format!("{key}0")]
+        {
+            assert!(!SidecarName::is_key(other), "{other}");
+        }
         assert_eq!(name.listed_digest(), extended.as_ref().digest());
         assert_eq!(name.read(sidecar.content.to_vec()).unwrap(), extended);
 

@@ -13,7 +13,7 @@ fn entry(kind: EntryKind, mode: u32) -> EntryMetadata {
 }
 
 fn encode(convention: MetadataConvention, metadata: &EntryMetadata) -> Vec<(String, String)> {
-    convention.encode(&ObjectEntry { metadata, extended: None, digest: None }).pairs
+    convention.encode(&ObjectEntry { metadata, owner: true, extended: None, digest: None }).pairs
 }
 
 fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
@@ -113,8 +113,12 @@ fn azure_gets_no_hyphens_and_no_metadata_is_too_long() {
         let mut values = [(b"user.a".to_vec(), vec![1; 9000])];
         let extended = Extended::new(Classes::USUAL, &mut values).unwrap();
         let metadata = extreme(kind);
-        let entry =
-            ObjectEntry { metadata: &metadata, extended: Some(extended.as_ref()), digest: Some(&[255; 32]) };
+        let entry = ObjectEntry {
+            metadata: &metadata,
+            owner: true,
+            extended: Some(extended.as_ref()),
+            digest: Some(&[255; 32]),
+        };
         let encoded = convention.encode(&entry);
         let size = |(name, value): &(String, String)| convention.prefix().len() + name.len() + value.len();
         assert!(encoded.sidecar.is_some());
@@ -136,7 +140,12 @@ fn attributes_stay_inline_as_long_as_they_fit() {
         let pairs_with = |bytes: usize| {
             let mut values = [(b"user.a".to_vec(), vec![1; bytes])];
             let extended = Extended::new(Classes::USUAL, &mut values).unwrap();
-            let entry = ObjectEntry { metadata: &metadata, extended: Some(extended.as_ref()), digest: None };
+            let entry = ObjectEntry {
+                metadata: &metadata,
+                owner: true,
+                extended: Some(extended.as_ref()),
+                digest: None,
+            };
             let MetadataPairs { pairs, sidecar } = convention.encode(&entry);
             (pairs, sidecar.is_some(), extended)
         };
@@ -279,7 +288,7 @@ fn metadata_of_released_tools_is_read() {
 fn a_later_change_of_another_tool_wins() {
     let metadata = entry(EntryKind::File, 0o4755);
     for convention in ALL {
-        let entry = ObjectEntry { metadata: &metadata, extended: None, digest: Some(&[7; 32]) };
+        let entry = ObjectEntry { metadata: &metadata, owner: true, extended: None, digest: Some(&[7; 32]) };
         let written = convention.encode(&entry).pairs;
         let set = |changes: &[(&str, &str)], size_bytes| {
             let kept = pairs(&written).filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
@@ -432,7 +441,7 @@ proptest! {
         let mut metadata = metadata;
         metadata.extended = extended.as_ref().digest();
         for convention in ALL {
-            let entry = ObjectEntry { metadata: &metadata, extended: Some(extended.as_ref()), digest: digest.as_ref() };
+            let entry = ObjectEntry { metadata: &metadata, owner: true, extended: Some(extended.as_ref()), digest: digest.as_ref() };
             let encoded = convention.encode(&entry);
             let is_marker = metadata.kind == EntryKind::Directory;
             let read = convention.decode(is_marker, metadata.size_bytes, pairs(&encoded.pairs));

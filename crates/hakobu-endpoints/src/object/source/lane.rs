@@ -9,9 +9,10 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::large::{OpenRange, PinnedVersions};
 use super::pack::read_pack;
 use crate::common::future_lane::{LaneWork, PendingOperation};
+use crate::local::errno::vanished;
 use crate::object::api::ObjectApi;
 use crate::object::keys::KeyRoot;
-use crate::object::listing::{list_all, page};
+use crate::object::listing::KeyLister;
 use crate::object::lookup::look;
 use crate::object::small_object::listed_digest;
 
@@ -34,6 +35,10 @@ impl ObjectReader {
         self.roots.get(usize::from(root)).ok_or_else(missing)
     }
 
+    fn lister(&self, root: u16) -> Result<KeyLister<'_>> {
+        Ok(KeyLister { api: &*self.api, root: self.root(root)?, missing: || vanished("listing") })
+    }
+
     async fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
         let api = &*self.api;
         match operation {
@@ -42,10 +47,10 @@ impl ObjectReader {
                 Ok(SourceOutcome::Stat(found.map(|entry| entry.metadata)))
             }
             SourceOp::List { root, directories, budget, detail: _ } => {
-                Ok(SourceOutcome::Listed(list_all(api, self.root(root)?, directories, budget).await))
+                Ok(SourceOutcome::Listed(self.lister(root)?.list_all(directories, budget).await))
             }
             SourceOp::Page { root, directory, from, entries, detail: _ } => {
-                let listed = page(api, self.root(root)?, &directory, from, entries).await;
+                let listed = self.lister(root)?.page(&directory, from, entries).await;
                 listed.map(SourceOutcome::Page).map_err(|error| error.at(&directory))
             }
             SourceOp::ReadPack { root, directory, target, picks, from, ask: _, buffer } => {

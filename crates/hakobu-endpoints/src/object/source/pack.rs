@@ -4,12 +4,15 @@ use futures_util::future::join_all;
 use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::{FetchedPack, Picks};
 use hakobu_core::entry::EntryKind;
-use hakobu_core::pack::{PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead, check_link_text};
+use hakobu_core::pack::{
+    PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead, check_link_text,
+};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use crate::local::errno::place;
+use crate::local::errno::{changed, place};
 use crate::object::api::ObjectApi;
+use crate::object::capabilities::listed_attributes;
 use crate::object::keys::KeyRoot;
 use crate::object::small_object::{SmallObject, picked, read_small};
 
@@ -28,8 +31,23 @@ pub(super) async fn read_pack(
     let mut fetched = FetchedPack { until: until(picks, from), ..FetchedPack::default() };
     let mut pack = PackBuilder::new(buffer);
     pack.directory(target);
-    let entries = (from..fetched.until).map(|index| entry(api, root, directory, (picks, index)));
+    let entries = (from..fetched.until).map(|index| {
+        let listed_bytes = picked(picks, index).map_or(0, |(_, listed)| listed.size_bytes);
+        entry(api, root, directory, (picks, index), listed_bytes.min(PACKED_FILE_BYTES_MAX))
+    });
     for (index, read) in (from..fetched.until).zip(join_all(entries).await) {
+        let read = match read {
+            // Those that have grown are read one after another, so that what is held at a time stays bounded.
+            Err(error) if error.kind == ErrorKind::SourceChanged => {
+                entry(api, root, directory, (picks, index), PACKED_FILE_BYTES_MAX).await
+            }
+            read => read,
+        };
+        let bytes = read.as_ref().map_or(0, |object| object.bytes.len());
+        if pack.records() > 0 && pack.bytes() + HEAD_BYTES_MAX as usize + bytes > PACK_BYTES_MAX {
+            fetched.until = index;
+            break;
+        }
         match read.and_then(|object| put(&mut pack, picks, index, &object)) {
             Ok(content_bytes) => {
                 fetched.packed.push(index);
@@ -66,11 +84,14 @@ async fn entry(
     root: &KeyRoot,
     directory: &EntryPath,
     (picks, index): (&Picks, u32),
+    bytes_max: u64,
 ) -> Result<SmallObject> {
     let (name, listed) = picked(picks, index)?;
-    // What has grown since waits for the next run, as the pack was planned for what was listed.
-    let most = listed.size_bytes.min(PACKED_FILE_BYTES_MAX);
-    read_small(api, &root.key(&directory.join(name)?)?, most).await
+    let object = read_small(api, &root.key(&directory.join(name)?)?, bytes_max).await?;
+    match listed_attributes(api.limits()).may_be(listed.kind, object.entry.metadata.kind) {
+        true => Ok(object),
+        false => Err(changed("reading")),
+    }
 }
 
 /// Adds an entry to a pack. Returns the number of bytes of content.

@@ -10,20 +10,24 @@ use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome};
 use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
+use hakobu_core::losses::Losses;
+use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
+use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
 use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
 use crate::object::driver::BytesInFlight;
 use crate::object::entry::{EntryToStore, properties};
 use crate::object::keys::KeyRoot;
-use crate::object::listing::{list_all, page};
+use crate::object::listing::KeyLister;
 use crate::object::lookup::look;
 use crate::object::small_object::digest;
+use crate::store::missing;
 
 /// The state with which a lane of a target works.
 pub(super) struct ObjectWriter {
@@ -31,6 +35,7 @@ pub(super) struct ObjectWriter {
     /// What tells the bucket from all others.
     pub(super) bucket: String,
     pub(super) root: KeyRoot,
+    pub(super) rights: GrantedRights,
     pub(super) drafts: Arc<ObjectDrafts>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
@@ -89,6 +94,10 @@ impl TargetLaneWork for ObjectWriter {
 }
 
 impl ObjectWriter {
+    fn lister(&self) -> KeyLister<'_> {
+        KeyLister { api: &*self.api, root: &self.root, missing: || missing("listing") }
+    }
+
     async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
         let (api, root) = (&*self.api, &self.root);
         match operation {
@@ -97,10 +106,10 @@ impl ObjectWriter {
                 Ok(TargetOutcome::Stat(found.map(|entry| entry.metadata)))
             }
             TargetOp::List { directories, budget, detail: _ } => {
-                Ok(TargetOutcome::Listed(list_all(api, root, directories, budget).await))
+                Ok(TargetOutcome::Listed(self.lister().list_all(directories, budget).await))
             }
             TargetOp::Page { directory, from, entries, detail: _ } => {
-                let listed = page(api, root, &directory, from, entries).await;
+                let listed = self.lister().page(&directory, from, entries).await;
                 listed.map(TargetOutcome::Page).map_err(|error| error.at(&directory))
             }
             TargetOp::WritePack { pack } => self.write_pack(pack).await,
@@ -120,7 +129,7 @@ impl ObjectWriter {
                 ended.inspect_err(|error| draft.fail(error.clone())).map(|()| TargetOutcome::Done)
             }
             TargetOp::Finish { draft, attributes, extended: _, digest } => {
-                self.finish(draft, &attributes, digest.as_ref()).await.map(|()| TargetOutcome::Done)
+                self.finish(draft, &attributes, digest.as_ref()).await
             }
             TargetOp::Abandon { draft, keep } => {
                 if let Some(draft) = self.drafts.forget(draft)
@@ -156,8 +165,26 @@ impl ObjectWriter {
             let words = "an object is replaced as a whole and never changed";
             return Err(Error::new(ErrorKind::Unsupported, "beginning a draft", words).at(&begin.path));
         }
-        let draft = ObjectDraft::new(begin, attributes, self.root.key(&begin.path)?, self.api.limits());
+        let draft = self
+            .key_to_write(&begin.path)
+            .and_then(|key| ObjectDraft::new(begin, attributes, key, self.api.limits()));
         self.drafts.add(id, draft.map_err(|error| error.at(&begin.path))?)
+    }
+
+    /// Returns the key of an entry that is not a directory.
+    ///
+    /// # Errors
+    /// `Unsupported` if it would be too long, or would not be listed again.
+    pub(super) fn key_to_write(&self, path: &EntryPath) -> Result<String> {
+        let key = self.root.key(path)?;
+        match self.root.is_sidecar(&key) {
+            false => Ok(key),
+            true => {
+                let words = "in a bucket, the name stands for extended attributes of other entries";
+                let error = Error::new(ErrorKind::Unsupported, "storing an object", words).at(path);
+                Err(error.hint("leave it out (--exclude .hakobu.attributes)"))
+            }
+        }
     }
 
     async fn begun(
@@ -260,11 +287,17 @@ impl ObjectWriter {
     ) -> ObjectProperties {
         let (_, name) = draft.path.split_last().unwrap_or_default();
         let (kind, device, size_bytes) = (EntryKind::File, 0, draft.size_bytes());
-        let entry = EntryToStore { name, kind, device, size_bytes, attributes, digest };
+        let (attributes, owner) = (&self.rights.allowed(kind, attributes).0, self.rights.owners);
+        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
         properties(self.api.limits(), &entry)
     }
 
-    async fn finish(&self, id: DraftId, attributes: &Attributes, digest: Option<&Digest>) -> Result<()> {
+    async fn finish(
+        &self,
+        id: DraftId,
+        attributes: &Attributes,
+        digest: Option<&Digest>,
+    ) -> Result<TargetOutcome> {
         let draft = self.drafts.find(id)?;
         let finished = self.finished(&draft, attributes, digest).await;
         match &finished {
@@ -275,7 +308,14 @@ impl ObjectWriter {
             Err(_) => drop(self.give_up(&draft).await),
         }
         self.drafts.forget(id);
-        finished.map_err(|error| error.at(&draft.path))
+        finished.map_err(|error| error.at(&draft.path))?;
+        let (_, lost) = self.rights.allowed(EntryKind::File, attributes);
+        if lost.is_empty() || draft.kind == DraftKind::Compare {
+            return Ok(TargetOutcome::Done);
+        }
+        let mut losses = Losses::default();
+        losses.merge(&lost, true, || draft.path.as_bytes().to_vec());
+        Ok(TargetOutcome::PackWritten { failures: Vec::new(), losses: losses.finish() })
     }
 
     async fn finished(

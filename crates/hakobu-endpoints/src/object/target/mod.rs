@@ -7,6 +7,7 @@ mod lane;
 mod pack;
 mod parts;
 mod resume;
+mod rights;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,12 +29,14 @@ use crate::common::granted::Granted;
 use draft::ObjectDrafts;
 use lane::ObjectWriter;
 use parts::{PART_BYTES, PartPlan};
+use rights::GrantedRights;
 
 /// A directory of a bucket that is written. It need not exist.
 pub struct ObjectTarget {
     bucket: Arc<dyn Bucket>,
     root: KeyRoot,
     capabilities: Capabilities,
+    rights: GrantedRights,
     drafts: Arc<ObjectDrafts>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
@@ -55,7 +58,8 @@ impl ObjectTarget {
         let capabilities = Capabilities { set_id: grant.may_set_id, owners: grant.may_chown, ..able };
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, ended) = (Arc::default(), Arc::default());
-        let target = Self { bucket, root, capabilities, drafts, ended, journals };
+        let rights = GrantedRights::of(grant);
+        let target = Self { bucket, root, capabilities, rights, drafts, ended, journals };
         Ok(Granted::new(target, grant.clone()))
     }
 }
@@ -87,6 +91,7 @@ impl TargetEndpoint for ObjectTarget {
             api,
             bucket: self.bucket.identity(),
             root: self.root.clone(),
+            rights: self.rights,
             drafts: Arc::clone(&self.drafts),
             buffers: LaneBuffers::default(),
             in_flight,

@@ -6,6 +6,7 @@ use hakobu_core::checksum::Crc64;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::pack::{PackContent, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -45,27 +46,30 @@ impl ObjectWriter {
         let pack = Bytes::from_owner(PackBytes(pack, self.buffers.clone()));
         let objects = objects(&pack)?;
         let written = join_all(objects.into_iter().map(|object| self.write_object(object))).await;
-        let mut failures = Vec::new();
+        let (mut failures, mut losses) = (Vec::new(), Losses::default());
         for (index, written) in (0_u32..).zip(written) {
             match written {
-                Ok(()) => {}
+                Ok((path, lost)) => losses.merge(&lost, true, || path.as_bytes().to_vec()),
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => failures.push((index, error)),
             }
         }
-        Ok(TargetOutcome::PackWritten { failures, losses: Vec::new() })
+        Ok(TargetOutcome::PackWritten { failures, losses: losses.finish() })
     }
 
-    async fn write_object(&self, object: Result<PackedObject>) -> Result<()> {
+    /// Stores an object. Returns its path and what it has lost.
+    async fn write_object(&self, object: Result<PackedObject>) -> Result<(EntryPath, Vec<LossKind>)> {
         let PackedObject { path, content, crc64, kind, attributes, digest } = object?;
         let (_, name) = path.split_last().unwrap_or_default();
         let size_bytes = content.len() as u64;
         let (kind, device) = kind;
-        let entry =
-            EntryToStore { name, kind, device, size_bytes, attributes: &attributes, digest: digest.as_ref() };
+        self.rights.check(kind).map_err(|error| error.at(&path))?;
+        let (attributes, lost) = self.rights.allowed(kind, &attributes);
+        let (attributes, owner, digest) = (&attributes, self.rights.owners, digest.as_ref());
+        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
         let stored = async {
             let put = PutObject {
-                key: &self.root.key(&path)?,
+                key: &self.key_to_write(&path)?,
                 content: vec![content],
                 properties: &properties(self.api.limits(), &entry),
                 condition: &PutCondition::None,
@@ -73,7 +77,8 @@ impl ObjectWriter {
             };
             self.api.put(put).await
         };
-        stored.await.map(drop).map_err(|error: Error| error.at(&path))
+        stored.await.map_err(|error: Error| error.at(&path))?;
+        Ok((path, lost))
     }
 }
 
