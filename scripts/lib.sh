@@ -75,3 +75,29 @@ need_virtual_machines() {
     die "apt-get could not download a kernel for virtual machines"
   fi
 }
+
+# The servers of object stores that tests run against, pinned, in a folder of the user's own.
+need_stores() {
+  local folder=${HAKOBU_STORES:-$HOME/.cache/hakobu-test-stores} log
+  mkdir -p "$folder" || return 1
+  log=$folder/log
+  if [ ! -x "$folder/versitygw-1.8.0/versitygw" ]; then
+    need_packages go=golang-go
+    say "building versitygw"
+    # Its go.mod may name a newer Go than the system's: Go fetches that by itself.
+    GOFLAGS=-mod=mod GOTOOLCHAIN=auto GOBIN=$folder/versitygw-1.8.0 \
+      go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 >"$log" 2>&1 || stores_failed "$log" versitygw
+  fi
+  if [ ! -x "$folder/moto-5.2.5/bin/moto_server" ]; then
+    need_packages python3=python3
+    python3 -c 'import ensurepip' 2>/dev/null || need_packages /nonexistent=python3-venv
+    say "installing moto"
+    # Without its extra `server`, which brings what its other services need.
+    { python3 -m venv --clear "$folder/moto-5.2.5" &&
+      "$folder/moto-5.2.5/bin/pip" install -q flask flask-cors 'moto[s3]==5.2.5'; } >"$log" 2>&1 || stores_failed "$log" moto
+  fi
+}
+stores_failed() {
+  tail -n 20 "$1" >&2
+  die "could not install $2, which tests of object stores need"
+}

@@ -1,7 +1,9 @@
 //! The capabilities of endpoints as data, known before work begins instead of discovered during it.
 
 use crate::extended::Classes;
+use crate::listed::{ListedAttributes, StoreClock};
 use crate::names::NameRules;
+use crate::requests::RequestCosts;
 
 /// The capabilities of an opened endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub struct Capabilities {
     pub modes: bool,
     /// Directories are entries of their own. Otherwise a directory exists as long as something is in it.
     pub directories: bool,
+    /// A directory and another entry can have the same name.
+    pub shared_names: bool,
     /// The modification time of an entry can be set; otherwise it is the time of the upload.
     pub keeps_times: bool,
     /// The extended attributes that can be read and set.
@@ -58,6 +62,10 @@ pub struct Capabilities {
     /// Directories are listed in pages in the order of [`Listing`](crate::listing::Listing), which is that of the keys
     /// of object stores. An agent lists directories as a whole.
     pub lists_in_order: bool,
+    /// The attributes that the entries of a listing carry. An entry that is asked for by itself carries all.
+    pub listed: ListedAttributes,
+    /// The clock by which a store sets the times of uploads, if it was measured.
+    pub clock: Option<StoreClock>,
     /// Listings show entries that are on another file system than the directory above them.
     pub tells_file_systems: bool,
     /// Names of users and groups can be looked up.
@@ -82,6 +90,8 @@ pub struct Capabilities {
     pub concurrency: Option<Concurrency>,
     /// The number of pieces of a file that a lane should have in flight; 1 if each read completes at once.
     pub reads_at_once: u16,
+    /// The sizes that determine the number of requests, if requests are counted.
+    pub request_costs: Option<RequestCosts>,
     /// The time that an idle file server takes for one answer, in nanoseconds, if the endpoint is on a file system
     /// mounted over a network.
     pub answer_ns: Option<u64>,
@@ -95,6 +105,7 @@ impl Capabilities {
             set_id: true,
             modes: true,
             directories: true,
+            shared_names: false,
             keeps_times: true,
             extended: Classes::NONE,
             time_step_ns: 1,
@@ -116,6 +127,8 @@ impl Capabilities {
             free_bytes: None,
             free_inodes: None,
             lists_in_order: false,
+            listed: ListedAttributes::ALL,
+            clock: None,
             tells_file_systems: true,
             account_names: true,
             writes_in_place: true,
@@ -128,6 +141,7 @@ impl Capabilities {
             confines: true,
             concurrency: None,
             reads_at_once: 1,
+            request_costs: None,
             answer_ns: None,
         }
     }

@@ -164,6 +164,8 @@ counters! {
     directories_created,
     /// Sockets among the entries left out.
     sockets_skipped,
+    /// Entries that were asked for by themselves, because the listings did not show whether they are equal.
+    entries_examined,
 }
 
 impl CounterTotals {

@@ -19,8 +19,10 @@ use std::time::Duration;
 use crate::capabilities::Capabilities;
 use crate::error::{Error, Result};
 use crate::event::Failure;
+use crate::extent::CHUNK_BYTES;
 pub use crate::listing::Detail;
 pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
+use crate::requests::RequestCounts;
 pub use change::Change;
 pub use draft::{Check, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork};
 pub use lane::{Completion, CompletionWait, Lane, Operation, Ticket};
@@ -43,6 +45,18 @@ pub trait Endpoint: Send + Sync {
     /// Returns what has arrived so far over the connections of all lanes; `None` if unknown. Called from any thread.
     fn passed(&self) -> Option<LinkStats> {
         None
+    }
+
+    /// Returns the number of bytes of a large file of `size_bytes` that one lane should transfer in order, such as a part
+    /// of an object: a multiple of [`CHUNK_BYTES`].
+    fn run_bytes(&self, size_bytes: u64) -> u64 {
+        let _ = size_bytes;
+        CHUNK_BYTES
+    }
+
+    /// Returns the requests that the endpoint has sent since it was opened, if they are counted. Called from any thread.
+    fn requests(&self) -> RequestCounts {
+        RequestCounts::default()
     }
 
     /// Notifies that the work is done: lanes that are still being opened may give up. Called from any thread.

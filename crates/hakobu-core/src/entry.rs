@@ -75,6 +75,13 @@ pub struct FileTime {
     pub nanoseconds: u32,
 }
 
+impl FileTime {
+    /// Returns the nanoseconds since 1970.
+    pub fn as_nanoseconds(self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)
+    }
+}
+
 /// The description of an entry in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryMetadata {

@@ -49,6 +49,8 @@ pub enum ErrorKind {
     SourceVanished,
     /// The peer did not answer in time.
     TimedOut,
+    /// The store does not accept the credentials, or has none to accept.
+    Unauthenticated,
     /// This kind of entry or operation is not supported here.
     Unsupported,
     /// The request itself is invalid.
@@ -180,6 +182,7 @@ impl Error {
                 | ErrorKind::Protocol
                 | ErrorKind::ReadOnly
                 | ErrorKind::TimedOut
+                | ErrorKind::Unauthenticated
         )
     }
 

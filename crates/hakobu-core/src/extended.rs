@@ -262,10 +262,14 @@ impl<'a> ExtendedRef<'a> {
         if self.is_empty() {
             return 0;
         }
-        let digest = blake3::hash(self.0);
-        let [a, b, c, d, e, f, g, h, ..] = *digest.as_bytes();
-        u64::from_le_bytes([a, b, c, d, e, f, g, h]).clamp(1, UNREADABLE - 1)
+        listed_digest(blake3::hash(self.0).as_bytes())
     }
+}
+
+/// Returns the hash used in listings, given the BLAKE3 of the encoding of attributes.
+pub fn listed_digest(digest: &[u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *digest;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h]).clamp(1, UNREADABLE - 1)
 }
 
 fn split_attribute<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {

@@ -223,6 +223,12 @@ impl Filter {
                 || limits.older_than.is_some_and(|time| metadata.mtime >= time))
     }
 
+    /// Returns true if it excludes files by their size or time.
+    pub fn has_limits(&self) -> bool {
+        let FilterRules { newer_than, older_than, bytes_min, bytes_max, .. } = &self.limits;
+        newer_than.is_some() || older_than.is_some() || bytes_min.is_some() || bytes_max.is_some()
+    }
+
     /// Returns the option whose limit excludes a file.
     pub fn limit(&self, metadata: &EntryMetadata) -> Option<&'static str> {
         if !self.is_beyond(metadata) {

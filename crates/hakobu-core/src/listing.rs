@@ -57,6 +57,8 @@ pub struct Listing {
     drafts: u32,
     /// Objects whose names no entry can have. Not sent over the wire.
     refused: Vec<Failure>,
+    /// True if the entries were asked for by themselves. Not sent over the wire.
+    exact: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +83,16 @@ impl Listing {
     /// Returns the number of drafts that were found and not listed.
     pub fn drafts(&self) -> u64 {
         self.drafts.into()
+    }
+
+    /// Records that each entry was asked for by itself, so that it has all attributes, whatever listings show.
+    pub fn mark_exact(&mut self) {
+        self.exact = true;
+    }
+
+    /// Returns true if the entries have all attributes, whatever listings show.
+    pub fn is_exact(&self) -> bool {
+        self.exact
     }
 
     /// Records an object whose name no entry can have, such as a key `a//b` of an object store.

@@ -2,25 +2,27 @@
 //!
 //! A colon before the first slash makes a location remote, as with scp and rsync: `[user@]host:path`.
 //! `ssh://[user@]host[:port]/path` means the same with a port, and `sftp://` selects the server's SFTP.
-//! `scheme://name/path` is in a store, such as `null://`. `host::module/path` and
+//! `scheme://name/path` is in a store, such as `s3://bucket/path` or `null://`. `host::module/path` and
 //! `rsync://[user@]host[:port]/module/path` are on an rsync daemon. `./a:b` is a local name. Names are bytes and are
-//! taken literally: nothing is decoded, expanded or normalised.
+//! taken literally: nothing is decoded, expanded or normalised, except in `https://`, the other form of `az://`.
 
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::lossy;
+pub use crate::store_name::{STORE_SCHEMES, StoreName};
+use crate::store_name::{has_keys, is_object_scheme, without_query};
 
 /// The error for a password in a location.
 const PASSWORD: &str =
     "a password is not taken on the command line: leave it out, and see --password-file, or let ssh ask";
 
-/// Schemes of stores that this machine accesses directly: `scheme://name/path`. Each has its line in
-/// `hakobu_endpoints::open`.
-pub const STORE_SCHEMES: [&str; 2] = ["memory", "null"];
-
 /// Schemes that are recognised but not supported in this version.
-const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];
+const LATER_SCHEMES: [&str; 3] = ["hakobu", "nfs", "smb"];
+
+/// The error for keys in the location of a store.
+const KEYS: &str = "keys are not taken on the command line: write s3://BUCKET/PATH, and set AWS_ACCESS_KEY_ID and \
+                    AWS_SECRET_ACCESS_KEY, or name a profile with --profile";
 
 /// A location that the user specified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,35 +78,21 @@ pub struct SshHost {
     pub port: Option<u16>,
 }
 
-/// A store of a location: `scheme://name`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StoreName {
-    /// The kind of store, in lower case.
-    pub scheme: String,
-    /// The name of the store among those of its kind.
-    pub name: Vec<u8>,
-}
-
-impl StoreName {
-    /// Returns the location of a path in it, as users type it.
-    pub fn location_of(&self, path: &[u8]) -> Vec<u8> {
-        let path = path.strip_prefix(b"/").unwrap_or(path);
-        let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
-        [self.scheme.as_bytes(), b"://", &self.name, slash, path].concat()
-    }
-}
-
 impl Location {
     /// Parses what the user typed. A local path that is not empty and has no NUL is always accepted.
     ///
     /// # Errors
     /// `Usage`: empty, NUL, an invalid host, user or port, a password, or a scheme that this version does not support.
     pub fn parse(typed: &[u8]) -> Result<Self> {
+        let (scheme, rest) = split_scheme(typed).unwrap_or_default();
+        // A secret must not appear in the message either.
+        if has_keys(&scheme, rest) {
+            return Err(usage(KEYS));
+        }
         if has_password(typed) {
-            // The password must not appear in the message either.
             return Err(usage(PASSWORD));
         }
-        let place = place_of(typed).map_err(|error| error.at(typed))?;
+        let place = place_of(typed).map_err(|error| error.at(&*without_query(&scheme, typed)))?;
         Ok(Self { typed: typed.to_vec(), place })
     }
 
@@ -305,6 +293,14 @@ fn place_of(typed: &[u8]) -> Result<LocationKind> {
         None => Ok(LocationKind::Local { path: typed.to_vec() }),
         Some(colon) => {
             let (login, path) = (&typed[..colon], &typed[colon + 1..]);
+            if let Ok(scheme) = str::from_utf8(login)
+                && is_object_scheme(scheme)
+            {
+                let words = format!(
+                    "for a store write {scheme}://NAME/PATH, for a host of that name ssh://{scheme}/PATH"
+                );
+                return Err(usage(words));
+            }
             let (user, host) = split_login(login)?;
             if let Some(module) = path.strip_prefix(b":") {
                 return Ok(LocationKind::Rsync {
@@ -339,11 +335,14 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<LocationKind> {
     if scheme == "file" {
         return Err(usage("write a local path without file://"));
     }
-    if STORE_SCHEMES.contains(&scheme) {
-        let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
-        let (name, path) = rest.split_at(slash);
-        let store = StoreName { scheme: scheme.to_owned(), name: name.to_vec() };
-        return Ok(LocationKind::Store { store, path: path.strip_prefix(b"/").unwrap_or(path).to_vec() });
+    let in_store = match scheme {
+        "https" => Some(StoreName::parse_https(rest)),
+        _ if STORE_SCHEMES.contains(&scheme) => Some(StoreName::parse(scheme, rest)),
+        _ => None,
+    };
+    if let Some(parsed) = in_store {
+        let (store, path) = parsed.map_err(usage)?;
+        return Ok(LocationKind::Store { store, path });
     }
     if LATER_SCHEMES.contains(&scheme) {
         return Err(usage(format!("{scheme}:// is not in this version; ssh://host/path is")));

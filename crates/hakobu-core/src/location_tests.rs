@@ -159,7 +159,14 @@ fn typed_bytes() -> impl Strategy<Value = Vec<u8>> {
         2 => prop::sample::select(b"ashu012".to_vec()),
         1 => any::<u8>(),
     ];
-    let prefix = prop_oneof![Just(""), Just("ssh://"), Just("ssh:"), Just("[::1]")];
+    let prefix = prop_oneof![
+        Just(""),
+        Just("ssh://"),
+        Just("ssh:"),
+        Just("[::1]"),
+        Just("s3://bucket"),
+        Just("https://account.blob.core.windows.net/cont"),
+    ];
     (prefix, prop::collection::vec(byte, 0..40))
         .prop_map(|(prefix, bytes)| [prefix.as_bytes(), &bytes].concat())
 }
@@ -171,7 +178,8 @@ proptest! {
             Err(error) => prop_assert_eq!(error.kind, ErrorKind::Usage),
             Ok(location) => {
                 prop_assert_eq!(location.as_typed(), &typed[..]);
-                prop_assert!(!location.path().is_empty() && !location.path().contains(&0));
+                prop_assert!(!location.path().contains(&0));
+                prop_assert!(location.store().is_some() || !location.path().is_empty());
                 prop_assert!(!location.to_string().contains(char::is_control));
                 if let Some(host) = location.ssh_host() {
                     prop_assert!(!host.host.is_empty() && !host.destination().starts_with('-'));
@@ -218,4 +226,102 @@ fn stores_are_named_by_their_scheme() {
     assert_eq!(parse("memory://b/x").beside(b"y/z"), parse("memory://b/y/z"));
     assert_eq!(parse("memory://b/x").beside(b"/dev/null").as_typed(), b"memory://b/dev/null");
     assert!(Location::parse(b"unknown://x").is_err());
+}
+
+#[test]
+fn buckets_and_containers_are_stores() {
+    for (typed, name, path, contents) in [
+        ("s3://bucket", "s3://bucket", "", true),
+        ("S3://bucket/", "s3://bucket", "", true),
+        ("s3://my.bucket-1/a b/c", "s3://my.bucket-1", "a b/c", false),
+        ("s3://Old_Bucket/a%20b/", "s3://Old_Bucket", "a%20b/", true),
+        ("s3://bucket/a?b#c@d:e", "s3://bucket", "a?b#c@d:e", false),
+        ("gs://bucket/x", "gs://bucket", "x", false),
+        ("az://container/x", "az://container", "x", false),
+        ("az://$web@account/x", "az://$web@account", "x", false),
+        ("https://Account.blob.core.windows.net/cont", "az://cont@account", "", true),
+        (
+            "https://account.blob.core.windows.net/cont/a%20%2525/b+c/",
+            "az://cont@account",
+            "a %25/b+c/",
+            true,
+        ),
+        ("https://account.dfs.core.windows.net/cont/x", "az://cont@account", "x", false),
+    ] {
+        let location = Location::parse(typed.as_bytes()).unwrap();
+        let store = location.store().unwrap();
+        assert_eq!(
+            (&*store.location_of(b""), location.path()),
+            (name.as_bytes(), path.as_bytes()),
+            "{typed}"
+        );
+        assert_eq!((location.means_contents(), location.as_typed()), (contents, typed.as_bytes()), "{typed}");
+        let again = Location::parse(&store.location_of(location.path())).unwrap();
+        assert_eq!((again.store(), again.path()), (Some(store), location.path()), "{typed}");
+    }
+}
+
+#[test]
+fn what_no_bucket_can_be_is_refused_with_words() {
+    let long = format!("gs://{}", "a".repeat(223));
+    for (typed, words) in [
+        ("s3://", "the bucket is missing: s3://BUCKET/PATH"),
+        ("s3:///x", "the bucket is missing: s3://BUCKET/PATH"),
+        ("gs://", "the bucket is missing: gs://BUCKET/PATH"),
+        ("az:///x", "the container is missing: az://CONTAINER/PATH"),
+        ("s3://bucket:9000/x", "s3://BUCKET/PATH with --endpoint http://HOST:PORT"),
+        ("s3://bucket:/x", "a port is no part of it"),
+        ("s3://arn:aws:s3:eu-west-1:1:accesspoint/x", "by its alias"),
+        ("s3://buc:ket/x", "no colon in its name"),
+        ("s3://ab", "no bucket has such a name: 3 to 255 letters"),
+        ("s3://bücket", "no bucket has such a name"),
+        ("s3://me@bucket", "no bucket has such a name"),
+        ("s3://-bucket/x", "no bucket has such a name"),
+        ("s3://bucket./x", "no bucket has such a name"),
+        ("s3://..", "no bucket has such a name"),
+        (&long, "no bucket has such a name: 3 to 222 letters"),
+        ("az://Container", "no container has such a name"),
+        ("az://a--b", "no container has such a name"),
+        ("az://cont@an_account", "no storage account has such a name"),
+        ("az://cont@", "no storage account has such a name"),
+        ("s3://bucket//x", "nothing stands between two slashes"),
+        ("s3://bucket/a//b", "nothing stands between two slashes"),
+        ("s3://bucket/a//", "nothing stands between two slashes"),
+        ("s3://bucket//", "nothing stands between two slashes"),
+        ("s3://bucket/a/../c", "no . or .. in it"),
+        ("s3://bucket/.", "no . or .. in it"),
+        ("s3:bucket/x", "for a store write s3://NAME/PATH, for a host of that name ssh://s3/PATH"),
+        ("gs:/bucket/x", "for a store write gs://NAME/PATH"),
+        ("https://bucket.s3.amazonaws.com/x", "write s3://BUCKET/PATH"),
+        ("https://account.blob.core.windows.net", "the container is missing"),
+        ("https://account.blob.core.windows.net//x", "the container is missing"),
+        ("https://account.blob.core.windows.net/cont/%2e%2e/x", "no . or .. in it"),
+        ("https://account.blob.core.windows.net/cont/%2", "two hexadecimal digits"),
+        ("https://account.blob.core.windows.net/cont/%zz", "two hexadecimal digits"),
+        ("https://account.blob.core.windows.net/cont/%00", "a NUL byte"),
+        ("https://account-secondary.blob.core.windows.net/cont", "no storage account has such a name"),
+        ("https://account.blob.core.windows.net/cont?comp=list", "leave out ? and what follows"),
+    ] {
+        let error = Location::parse(typed.as_bytes()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Usage, "{typed}");
+        assert!(error.detail.contains(words), "{typed}: {error}");
+    }
+}
+
+#[test]
+fn secrets_of_stores_are_neither_taken_nor_shown() {
+    for (typed, words) in [
+        ("https://account.blob.core.windows.net/cont/x?sv=2024-11-04&sig=secret", "AZURE_STORAGE_SAS_TOKEN"),
+        ("az://cont@account/x?sv=2024-11-04&SIG=secret", "AZURE_STORAGE_SAS_TOKEN"),
+        ("https://bucket.s3.amazonaws.com/x?X-Amz-Signature=secret", "write s3://BUCKET/PATH"),
+        ("http://account.blob.core.windows.net/cont/x?sig=secret", "http:// is not known"),
+        ("s3://AKIA:secret@bucket/x", "keys are not taken"),
+        ("s3://AKIA:sec/secret@bucket/x", "keys are not taken"),
+        ("az://account:secret@cont/x", "keys are not taken"),
+        ("https://me:secret@account.blob.core.windows.net/cont", "keys are not taken"),
+    ] {
+        let error = Location::parse(typed.as_bytes()).unwrap_err();
+        assert!(error.detail.contains(words), "{typed}: {error}");
+        assert!(!format!("{error:?} {error}").contains("secret"), "{typed}: {error}");
+    }
 }

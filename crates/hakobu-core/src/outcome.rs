@@ -91,6 +91,7 @@ pub fn add_earlier(summary: &mut RunSummary, earlier: &RunSummary) {
     add(&mut now.directories_created, before.directories_created);
     add(&mut now.entries_updated, before.entries_updated);
     add(&mut now.entries_attributes_only, before.entries_attributes_only);
+    add(&mut now.entries_examined, before.entries_examined);
     add(&mut now.entries_deleted, before.entries_deleted);
     add(&mut now.source_read_bytes, before.source_read_bytes);
     add(&mut now.target_read_bytes, before.target_read_bytes);
@@ -105,6 +106,8 @@ pub fn add_earlier(summary: &mut RunSummary, earlier: &RunSummary) {
     now.add_times(before);
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     summary.levels.merge(earlier.levels);
+    summary.requests.merge(&earlier.requests);
+    summary.planned_requests.merge(&earlier.planned_requests);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
             // These losses are counted for unchanged entries as well, so the later count includes the earlier one.

@@ -2,6 +2,7 @@
 
 use crate::capabilities::Capabilities;
 use crate::entry::{EntryKind, EntryMetadata, SET_ID};
+use crate::evidence::{ListingConclusion, ListingEvidence};
 use crate::plant::planted;
 
 /// The action for one path.
@@ -19,6 +20,8 @@ pub enum Action {
     Conflict,
     /// Remove a directory that the target has in its place first.
     MakeWay,
+    /// Ask for the attributes that the listings do not show, and decide again.
+    Examine,
     /// Skip it: a socket belongs to a running program and is never copied.
     Skip,
 }
@@ -69,6 +72,24 @@ pub fn decide(
     }
 }
 
+/// Decides as [`decide`] does, but from listings that may lack attributes. `settled`: see [`ListingEvidence::verdict`].
+///
+/// Entries that the listings prove to be equal are left alone. Those of which they prove nothing are examined.
+pub fn decide_listed(
+    source: &EntryMetadata,
+    target: Option<&EntryMetadata>,
+    able: &Capabilities,
+    makes_way: bool,
+    (evidence, settled): (&ListingEvidence, bool),
+) -> Action {
+    let skips = source.kind == EntryKind::Socket;
+    match target.filter(|_| !skips).map(|target| evidence.conclude(source, target, settled)) {
+        Some(ListingConclusion::Equal) => Action::Leave,
+        Some(ListingConclusion::Unknown) => Action::Examine,
+        Some(ListingConclusion::Shown) | None => decide(source, target, able, makes_way),
+    }
+}
+
 /// Returns true if the modification times are equal as far as the target can store them or, if it only has the time of
 /// the upload, if the source has not changed since.
 pub fn same_time(source: &EntryMetadata, target: &EntryMetadata, able: &Capabilities) -> bool {
@@ -100,6 +121,11 @@ mod tests {
 
     use super::*;
     use crate::entry::FileTime;
+    use crate::listed::ListedAttributes;
+
+    fn target_is_special(kind: EntryKind) -> bool {
+        EntryMetadata::new(kind).is_special() || kind == EntryKind::Socket
+    }
 
     fn metadata(kind: EntryKind, size_bytes: u64, nanoseconds: u32) -> EntryMetadata {
         let mtime = FileTime { seconds: 1, nanoseconds };
@@ -323,6 +349,35 @@ mod tests {
             let source = metadata(kind, size, ns);
             let again = decide(&source, Some(&source), &Capabilities::posix(true), false);
             prop_assert!(matches!(again, Action::Leave | Action::Skip));
+        }
+
+        /// Where the listings prove something, it is what all attributes show.
+        #[test]
+        fn a_decision_from_listings_is_the_one_from_all_attributes(
+            kinds in (all_kinds(), all_kinds()),
+            sizes in (0u64..3, 0u64..3),
+            same_mode: bool,
+            mtimes in (0u32..3, 0u32..3),
+            makes_way: bool,
+        ) {
+            let able = Capabilities::posix(true);
+            let store = Capabilities { inodes: false, listed: ListedAttributes::NONE, ..able.clone() };
+            let source = metadata(kinds.0, sizes.0, mtimes.0);
+            let mut target = metadata(kinds.1, if target_is_special(kinds.1) { 0 } else { sizes.1 }, mtimes.1);
+            target.mode = if same_mode { source.mode } else { 0o600 };
+            let is_directory = kinds.1 == EntryKind::Directory;
+            let mut listed = EntryMetadata { kind: EntryKind::File, mode: 0, ..target };
+            listed.kind = if is_directory { EntryKind::Directory } else { EntryKind::File };
+            let evidence = ListingEvidence::new(&able, &store, &store, false);
+            let from_listings = decide_listed(&source, Some(&listed), &store, makes_way, (&evidence, true));
+            let exact = decide(&source, Some(&target), &store, makes_way);
+            prop_assert!(from_listings == Action::Examine || from_listings == exact, "{from_listings:?} {exact:?}");
+            let again = (&evidence.with_exact(true, true), true);
+            prop_assert_eq!(decide_listed(&source, Some(&target), &store, makes_way, again), exact);
+            prop_assert_eq!(
+                decide_listed(&source, None, &store, makes_way, (&evidence, true)),
+                decide(&source, None, &store, makes_way)
+            );
         }
 
         #[test]

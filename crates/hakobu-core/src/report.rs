@@ -14,6 +14,7 @@ use crate::event::{Difference, Different, Failure};
 use crate::losses::Loss;
 use crate::pace::RunLimits;
 use crate::path::EntryPath;
+use crate::requests::{RequestCounts, RunRequests};
 
 mod bottleneck;
 mod file_server;
@@ -125,6 +126,35 @@ pub struct Report {
     pub bytes_done: u64,
     /// The progress over time; null if nothing was transferred.
     pub timeline: Option<Timeline>,
+    /// The requests that object stores were sent.
+    pub requests: ReportRequests,
+}
+
+/// The requests at both ends; null where an end counts none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReportRequests {
+    /// Those that the source was sent.
+    pub source: Option<RequestCounts>,
+    /// Those that the target was sent.
+    pub target: Option<RequestCounts>,
+    /// Those that the changes of a plan would send to the source.
+    pub planned_source: Option<RequestCounts>,
+    /// Those that the changes of a plan would send to the target.
+    pub planned_target: Option<RequestCounts>,
+}
+
+impl ReportRequests {
+    /// Returns the requests of a run, and those of its plan.
+    pub fn new(requests: &RunRequests, planned: &RunRequests) -> Self {
+        let counted = |counts: RequestCounts| (!counts.is_empty()).then_some(counts);
+        Self {
+            source: counted(requests.source),
+            target: counted(requests.target),
+            planned_source: counted(planned.source),
+            planned_target: counted(planned.target),
+        }
+    }
 }
 
 /// One end of a run.
@@ -230,6 +260,8 @@ pub struct ReportEntries {
     pub directories_created: u64,
     /// The sockets among those left out; 0 if rsync moves the data.
     pub sockets_skipped: u64,
+    /// Those of which the listings did not show whether they are equal, so that they were asked for by themselves.
+    pub examined: u64,
 }
 
 /// Numbers of bytes.
@@ -551,6 +583,7 @@ impl Default for Report {
             peak_memory_bytes: PeakMemory::default(),
             bytes_done: 0,
             timeline: None,
+            requests: ReportRequests::default(),
         }
     }
 }
@@ -572,6 +605,7 @@ impl Report {
             failed: sum.entries_failed,
             directories_created: sum.directories_created,
             sockets_skipped: sum.sockets_skipped,
+            examined: sum.entries_examined,
         };
         self.seconds.paused = Duration::from_nanos(sum.paused_ns).as_secs_f64();
         self.bytes.source_read = sum.source_read_bytes;

@@ -12,6 +12,7 @@ use crate::job::{FileSample, Mode, Removal};
 use crate::location::Location;
 use crate::losses::LossKind;
 use crate::pace::RunLimits;
+use crate::store_settings::StoreSettings;
 
 /// The default time for which a lost connection is retried.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
@@ -55,6 +56,10 @@ pub struct CopyRequest {
     pub logins: Vec<HostLogin>,
     /// The file with the password for a module of an rsync daemon.
     pub password_file: Option<PathBuf>,
+    /// The settings of the store that holds the sources, if one does.
+    pub source_store: StoreSettings,
+    /// The settings of the store that holds the target, if one does.
+    pub target_store: StoreSettings,
     /// The other host's name or address for data, if it is not that of the login.
     pub data_address: Option<String>,
     /// The port that the listening host uses for all data connections.
@@ -132,6 +137,8 @@ impl Default for CopyRequest {
             sudo: false,
             logins: Vec::new(),
             password_file: None,
+            source_store: StoreSettings::default(),
+            target_store: StoreSettings::default(),
             data_address: None,
             data_port: None,
             dry_run: false,

@@ -4,6 +4,9 @@ use crate::capabilities::Capabilities;
 use crate::entry::FileTime;
 
 const NANOSECONDS: i128 = 1_000_000_000;
+const DAY_S: i64 = 86_400;
+/// The days of each month in a year that is not a leap year.
+const MONTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 impl Capabilities {
     /// Returns the closest time between the earliest and the latest one that can be stored.
@@ -74,8 +77,6 @@ fn new_year_s(year: i128) -> i128 {
 
 /// Returns a time as RFC 3339 in UTC, with nanoseconds. The year has as many digits as it needs.
 pub fn rfc3339(time: FileTime) -> String {
-    const DAY_S: i64 = 86_400;
-    const MONTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let year = year_of(time.seconds);
     let is_leap = new_year_s(year + 1) - new_year_s(year) == 366 * i128::from(DAY_S);
     let since_new_year = i128::from(time.seconds) - new_year_s(year);
@@ -91,6 +92,67 @@ pub fn rfc3339(time: FileTime) -> String {
     }
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{:09}Z", day + 1, time.nanoseconds)
+}
+
+/// Returns the time that a text in the format of RFC 3339 stands for; `None` if it is no such text. Digits after the
+/// ninth of a fraction are dropped.
+pub fn from_rfc3339(text: &str) -> Option<FileTime> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let (clock, rest) = rest.strip_prefix(['T', 't', ' '])?.split_at_checked(8)?;
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
+    if !(1..=12).contains(&month) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let new_year = i64::try_from(new_year_s(i128::from(year))).ok()?;
+    let is_leap = new_year_s(i128::from(year) + 1) - i128::from(new_year) == 366 * i128::from(DAY_S);
+    let days = |index: usize| MONTHS[index] + i64::from(index == 1 && is_leap);
+    let month = month as usize - 1;
+    if !(1..=days(month)).contains(&day) {
+        return None;
+    }
+    let (nanoseconds, zone) = match rest.strip_prefix('.') {
+        Some(rest) => {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let (fraction, zone) = rest.split_at(digits);
+            (fraction_ns(fraction)?, zone)
+        }
+        None => (0, rest),
+    };
+    let east_s = match zone.split_at_checked(1)? {
+        ("Z" | "z", "") => 0,
+        (sign @ ("+" | "-"), offset) => {
+            let [hours, minutes] = numbers(offset, ':', [2, 2])?;
+            let offset_s = (hours < 24 && minutes < 60).then_some(hours * 3600 + minutes * 60)?;
+            if sign == "+" { offset_s } else { -offset_s }
+        }
+        _ => return None,
+    };
+    let day = (0..month).map(days).sum::<i64>() + day - 1;
+    let seconds = new_year + day * DAY_S + hour * 3600 + minute * 60 + second - east_s;
+    Some(FileTime { seconds, nanoseconds })
+}
+
+/// Returns the nanoseconds of a fraction of a second, given its digits.
+pub fn fraction_ns(digits: &str) -> Option<u32> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some((0..9).fold(0, |ns, index| {
+        ns * 10 + digits.as_bytes().get(index).map_or(0, |digit| u32::from(digit - b'0'))
+    }))
+}
+
+/// Returns numbers with these counts of digits.
+fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
+    let mut parts = text.split(separator);
+    let mut numbers = [0; N];
+    for (number, digits) in numbers.iter_mut().zip(digits) {
+        let part = parts.next()?;
+        let fits = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        *number = if fits { part.parse().ok()? } else { return None };
+    }
+    parts.next().is_none().then_some(numbers)
 }
 
 fn exact(time: FileTime) -> i128 {
@@ -187,9 +249,47 @@ mod tests {
             (-2_203_891_200, 0, "1900-03-01T00:00:00.000000000Z"),
         ] {
             assert_eq!(rfc3339(at(seconds, nanoseconds)), expected);
+            assert_eq!(from_rfc3339(expected), Some(at(seconds, nanoseconds)));
         }
         for seconds in [i64::MIN, i64::MAX] {
             assert!(rfc3339(at(seconds, 0)).ends_with('Z'));
+        }
+    }
+
+    #[test]
+    fn texts_of_times_are_read_with_their_offset() {
+        for (text, expected) in [
+            ("2026-01-02T03:04:05Z", at(1_767_323_045, 0)),
+            ("2026-01-02t03:04:05.1z", at(1_767_323_045, 100_000_000)),
+            ("2026-01-02 04:34:05.123456789987+01:30", at(1_767_323_045, 123_456_789)),
+            ("2026-01-01T23:04:05-04:00", at(1_767_323_045, 0)),
+            ("0000-01-01T00:00:00Z", at(-62_167_219_200, 0)),
+            ("9999-12-31T23:59:59Z", at(253_402_300_799, 0)),
+        ] {
+            assert_eq!(from_rfc3339(text), Some(expected), "{text}");
+        }
+        for text in [
+            "",
+            "2026-01-02",
+            "2026-01-02T03:04:05",
+            "2026-01-02T03:04:05.Z",
+            "2026-01-02T03:04Z",
+            "2026-1-02T03:04:05Z",
+            "2026-00-02T03:04:05Z",
+            "2026-13-02T03:04:05Z",
+            "2026-02-29T03:04:05Z",
+            "2026-01-00T03:04:05Z",
+            "2026-01-02T24:04:05Z",
+            "2026-01-02T03:60:05Z",
+            "2026-01-02T03:04:60Z",
+            "2026-01-02T03:04:05+24:00",
+            "2026-01-02T03:04:05+0100",
+            "2026-01-02T03:04:05ZZ",
+            "+026-01-02T03:04:05Z",
+            "2026-01-0ü03:04:05Z",
+            "12026-01-02T03:04:05Z",
+        ] {
+            assert_eq!(from_rfc3339(text), None, "{text}");
         }
     }
 }

@@ -1,26 +1,78 @@
 //! Opens stores by their location, with one line for each scheme that locations may have
 //! ([`STORE_SCHEMES`](hakobu_core::location::STORE_SCHEMES)).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use hakobu_core::store_settings::{BucketAddressing, StoreSettings};
 use hakobu_core::{Error, ErrorKind, Result};
 
+use crate::object::BucketAccess;
+use crate::object::api::Bucket;
+use crate::object::credentials::aws::AwsSettings;
+use crate::object::s3::{S3Bucket, S3NewObjects, S3Settings};
 use crate::store::StoreAccess;
 use crate::{memory, null};
 
-/// Opens the store at `scheme://name`.
+/// A store that was opened.
+pub struct OpenedStore {
+    /// The access to it.
+    pub access: Arc<dyn StoreAccess>,
+    /// The store's identity on its network: equal for two names of one store, different for equal names of two.
+    pub identity: String,
+}
+
+/// Opens the store at `scheme://name`. `journals` is the folder for journals of large objects that are sent; without it, an
+/// interrupted one is sent again from its beginning.
 ///
 /// # Errors
-/// `Usage` for a scheme that this build does not have.
-pub fn open(scheme: &str, name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
+/// `Usage` for a scheme or setting that this build does not have, and other reasons why the store cannot be opened.
+pub fn open(
+    scheme: &str,
+    name: &[u8],
+    settings: &StoreSettings,
+    journals: Option<PathBuf>,
+) -> Result<OpenedStore> {
+    let named =
+        |access| OpenedStore { access, identity: format!("{scheme}://{}", String::from_utf8_lossy(name)) };
     match scheme {
-        "null" => null::open(name),
-        "memory" => memory::open(name),
-        _ => {
-            let words = format!("{scheme}:// is not in this build");
-            Err(Error::new(ErrorKind::Usage, "opening the store", words))
-        }
+        "null" => null::open(name).map(named),
+        "memory" => memory::open(name).map(named),
+        "s3" => s3(name, settings, journals),
+        "az" | "gs" => Err(refused(format!("{scheme}:// is not in this version; ssh://host/path is"))),
+        _ => Err(refused(format!("{scheme}:// is not in this build"))),
     }
+}
+
+/// Opens a bucket of S3. Its identity has the server's address.
+fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Result<OpenedStore> {
+    if settings.addressing != BucketAddressing::Auto {
+        return Err(refused("--addressing is not in this version; leave it out".to_owned()));
+    }
+    let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(S3Settings {
+        bucket: String::from_utf8_lossy(name).into_owned(),
+        endpoint: settings.endpoint.clone(),
+        region: settings.region.clone(),
+        credentials: AwsSettings {
+            profile: settings.profile.clone(),
+            is_anonymous: settings.no_sign_request,
+            keys: None,
+        },
+        pays_requests: settings.request_payer,
+        new_objects: S3NewObjects {
+            content_type: settings.content_type.clone(),
+            storage_class: settings.storage_class.clone(),
+            encryption: settings.encryption.clone(),
+            acl: settings.acl.clone(),
+        },
+        ..S3Settings::default()
+    })?);
+    let identity = bucket.identity();
+    Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
+}
+
+fn refused(words: String) -> Error {
+    Error::new(ErrorKind::Usage, "opening the store", words)
 }
 
 #[cfg(test)]
@@ -32,9 +84,12 @@ mod tests {
     #[test]
     fn every_scheme_has_its_line() {
         for scheme in STORE_SCHEMES {
-            let refused = open(scheme, b"").err().map(|error| error.detail).unwrap_or_default();
+            // No credentials are looked for.
+            let settings = StoreSettings { no_sign_request: true, ..StoreSettings::default() };
+            let opened = open(scheme, b"", &settings, None);
+            let refused = opened.err().map(|error| error.detail).unwrap_or_default();
             assert!(!refused.contains("is not in this build"), "{scheme}: {refused}");
         }
-        assert!(open("another", b"").is_err());
+        assert!(open("another", b"", &StoreSettings::default(), None).is_err());
     }
 }

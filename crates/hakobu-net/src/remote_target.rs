@@ -208,7 +208,7 @@ impl RemoteLane {
                 }
                 sent
             }
-            TargetOp::Begin { draft, begin } => {
+            TargetOp::Begin { draft, begin, attributes: _ } => {
                 self.expect(ticket, None);
                 self.message(kind::BEGIN, request, &data::BeginDraft { draft, begin })
             }

@@ -178,7 +178,7 @@ impl ServerSession {
             }
             kind::BEGIN => {
                 let data::BeginDraft { draft, begin } = data::decode(meta)?;
-                TargetOp::Begin { draft, begin }
+                TargetOp::Begin { draft, begin, attributes: None }
             }
             kind::HASH_RANGE => {
                 let data::HashRange { draft, extent, blocks } = data::decode(meta)?;

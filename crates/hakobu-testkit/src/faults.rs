@@ -17,6 +17,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{DraftId, Endpoint, SourceEndpoint, SourceLane, TargetEndpoint, TargetLane};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 
 use crate::random::Random;
 use lane::FaultyLane;
@@ -295,6 +296,10 @@ impl<E: Endpoint> Faulty<E> {
 impl<E: Endpoint> Endpoint for Faulty<E> {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.inner.requests()
     }
 
     fn interrupt(&self) {

@@ -1,18 +1,20 @@
 //! Test support that must not be part of the program: the conformance suite for endpoints, fault injection, emulated
-//! links between network namespaces, loop devices, disks that corrupt writes, throw-away servers for ssh, sshfs and
-//! rsync, virtual machines, and the comparison of files and trees.
+//! links between network namespaces, loop devices, disks that corrupt writes, throw-away servers for ssh, sshfs,
+//! rsync and S3, an HTTP server that misbehaves, virtual machines, and the comparison of files and trees.
 
 pub mod bad_medium;
 pub mod conformance;
 pub mod devices;
 pub mod faults;
 pub mod file_difference;
+pub mod http;
 pub mod link;
 pub mod partition_table;
 pub mod rsyncd;
 pub mod slow_fs;
 pub mod sshd;
 pub mod sshfs;
+pub mod stores;
 pub mod throttle;
 pub mod tree_difference;
 pub mod vm;

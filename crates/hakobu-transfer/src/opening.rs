@@ -9,6 +9,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::location::{Location, SshHost, StoreName};
 use hakobu_core::report::UsedTransport;
+use hakobu_core::store_settings::StoreSettings;
 
 use crate::host::Host;
 use crate::login;
@@ -105,7 +106,7 @@ impl HostOpener<'_> {
     fn host(&mut self, name: HostName<'_>) -> Result<Box<dyn Host>> {
         let host = match name {
             HostName::Here => return Ok(self.here(LocalHost::with_identity(self.stop())?)),
-            HostName::Store(store) => return Ok(Box::new(StoreHost::open(store)?)),
+            HostName::Store(store, settings) => return Ok(Box::new(StoreHost::open(store, settings)?)),
             HostName::Ssh(host) => host,
         };
         let request = self.request;
@@ -180,14 +181,15 @@ fn asks_for_sftp(request: &CopyRequest, host: &SshHost) -> bool {
 enum HostName<'a> {
     Here,
     Ssh(&'a SshHost),
-    Store(&'a StoreName),
+    /// A store. With other settings it is another host, even if it turns out to be the same store.
+    Store(&'a StoreName, &'a StoreSettings),
 }
 
 impl<'a> HostName<'a> {
-    fn of(location: &'a Location) -> Self {
+    fn of(location: &'a Location, settings: &'a StoreSettings) -> Self {
         match (location.ssh_host(), location.store()) {
             (Some(host), _) => Self::Ssh(host),
-            (None, Some(store)) => Self::Store(store),
+            (None, Some(store)) => Self::Store(store, settings),
             (None, None) => Self::Here,
         }
     }
@@ -195,18 +197,19 @@ impl<'a> HostName<'a> {
     fn ssh(self) -> Option<&'a SshHost> {
         match self {
             Self::Ssh(host) => Some(host),
-            Self::Here | Self::Store(_) => None,
+            Self::Here | Self::Store(..) => None,
         }
     }
 }
 
 /// Returns the host of the sources and that of the targets.
 fn host_names(request: &CopyRequest) -> Result<(HostName<'_>, HostName<'_>)> {
+    let (source, target) = (&request.source_store, &request.target_store);
     let hosts = match request.pairs.is_empty() {
-        true => (one_host(request.sources.iter(), "sources")?, HostName::of(&request.target)),
+        true => (one_host(request.sources.iter(), source, "sources")?, HostName::of(&request.target, target)),
         false => (
-            one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?,
-            one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?,
+            one_host(request.pairs.iter().map(|pair| &pair.0), source, "sources")?,
+            one_host(request.pairs.iter().map(|pair| &pair.1), target, "targets")?,
         ),
     };
     let named = match request.transport {
@@ -224,12 +227,19 @@ fn host_names(request: &CopyRequest) -> Result<(HostName<'_>, HostName<'_>)> {
 }
 
 /// Returns the one host that all locations are on, or an error.
-fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<HostName<'a>> {
-    let mut hosts = locations.map(HostName::of);
+fn one_host<'a>(
+    locations: impl Iterator<Item = &'a Location>,
+    settings: &'a StoreSettings,
+    what: &str,
+) -> Result<HostName<'a>> {
+    let mut hosts = locations.map(|location| HostName::of(location, settings));
     let first = hosts.next().unwrap_or(HostName::Here);
-    if hosts.all(|host| host == first) {
-        return Ok(first);
-    }
-    let words = format!("all {what} have to be on one machine; copy with one machine at a time");
+    let Some(other) = hosts.find(|host| *host != first) else { return Ok(first) };
+    let words = match (first, other) {
+        (HostName::Store(..), _) | (_, HostName::Store(..)) => {
+            format!("all {what} have to be in one store; copy from or to one at a time")
+        }
+        _ => format!("all {what} have to be on one machine; copy with one machine at a time"),
+    };
     Err(Error::new(ErrorKind::Usage, "looking at the locations", words))
 }

@@ -1,8 +1,8 @@
 //! A store as a host: it offers endpoints, and no hakobu code runs there.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use hakobu_agent::machine::state_directory;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::entry::{EntryKind, EntryMetadata};
@@ -12,8 +12,8 @@ use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, FileIdentity, TargetFound};
 use hakobu_core::location::StoreName;
 use hakobu_core::path::EntryPath;
-use hakobu_endpoints::open::open;
-use hakobu_endpoints::store::StoreAccess;
+use hakobu_core::store_settings::StoreSettings;
+use hakobu_endpoints::open::{OpenedStore, open};
 use hakobu_proto::control::{AgentMachine, MachinePath, SourceAsk, SourceLook, TargetLook};
 
 use crate::host::Host;
@@ -22,10 +22,13 @@ const LOOKING: &str = "looking at";
 /// The target that discards content of which only a digest is wanted.
 const NOWHERE: &[u8] = b"/dev/null";
 
+/// The folder of the state directory for journals of objects that are sent.
+const UPLOADS: &str = "uploads";
+
 /// A store that this host accesses directly.
 pub struct StoreHost {
     name: StoreName,
-    access: Arc<dyn StoreAccess>,
+    opened: OpenedStore,
 }
 
 impl StoreHost {
@@ -33,9 +36,10 @@ impl StoreHost {
     ///
     /// # Errors
     /// `Usage` for a store that this build does not support, and other reasons why it cannot be opened.
-    pub fn open(name: &StoreName) -> Result<Self> {
-        let access = open(&name.scheme, &name.name).map_err(|error| error.at(name.location_of(b"")))?;
-        Ok(Self { name: name.clone(), access })
+    pub fn open(name: &StoreName, settings: &StoreSettings) -> Result<Self> {
+        let journals = state_directory().map(|state| state.path().join(UPLOADS));
+        let opened = open(&name.scheme, &name.name, settings, journals);
+        Ok(Self { name: name.clone(), opened: opened.map_err(|error| error.at(name.location_of(b"")))? })
     }
 
     /// Converts a typed path to one in the store.
@@ -48,7 +52,7 @@ impl StoreHost {
     }
 
     fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
-        self.access.inspect(path).map_err(|error| error.at(self.name_of(path.as_bytes())))
+        self.opened.access.inspect(path).map_err(|error| error.at(self.name_of(path.as_bytes())))
     }
 
     fn look_at_source(&self, ask: &SourceAsk) -> Result<SourceLook> {
@@ -83,8 +87,11 @@ impl StoreHost {
         let identity = |path: &EntryPath| {
             let mut inode = [0; 8];
             inode.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..8]);
-            let boot_id = String::from_utf8_lossy(&self.name.location_of(b"")).into_owned();
-            FileIdentity { boot_id, device: 0, inode: u64::from_le_bytes(inode) }
+            FileIdentity {
+                boot_id: self.opened.identity.clone(),
+                device: 0,
+                inode: u64::from_le_bytes(inode),
+            }
         };
         let above = |path: &EntryPath| path.split_last().map(|(parent, _)| parent);
         let first = if exists { Some(path.clone()) } else { above(path) };
@@ -142,7 +149,7 @@ impl Host for StoreHost {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.access.capabilities()
+        self.opened.access.capabilities()
     }
 
     fn opener(&self) -> &'static str {
@@ -184,7 +191,7 @@ impl Host for StoreHost {
 
     fn open_source(&self, roots: &[MachinePath], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         let roots = roots.iter().map(|root| self.path(&root.0)).collect::<Result<Vec<_>>>()?;
-        self.access.source(&roots)
+        self.opened.access.source(&roots)
     }
 
     fn open_target(
@@ -194,6 +201,6 @@ impl Host for StoreHost {
         _identity: &[u8; 16],
         _job: &Job,
     ) -> Result<Box<dyn TargetEndpoint>> {
-        self.access.target(&self.path(root)?, grant)
+        self.opened.access.target(&self.path(root)?, grant)
     }
 }

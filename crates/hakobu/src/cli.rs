@@ -23,6 +23,7 @@ use crate::commands::report::{self, ReportArguments};
 use crate::commands::settings::arguments::{SETTINGS_HELP, SettingsArguments, USAGE};
 use crate::commands::shared::headings::OUTPUT;
 use crate::commands::shared::login::LoginArguments;
+use crate::commands::shared::store::StoreArguments;
 use crate::version;
 
 /// Moves disks, files and trees between machines
@@ -152,6 +153,16 @@ impl Verb {
             _ => None,
         }
     }
+
+    /// Returns the options for reaching object stores of a command that has them.
+    pub(crate) fn store(&mut self) -> Option<&mut StoreArguments> {
+        match self {
+            Self::Copy(typed) | Self::Sync(typed) | Self::Verify(typed) => Some(&mut typed.store),
+            Self::Digest(typed) => Some(&mut typed.store),
+            Self::Ls(typed) => Some(&mut typed.store),
+            _ => None,
+        }
+    }
 }
 
 /// Returns the arguments and the mode of a command that copies or compares data.
@@ -177,7 +188,7 @@ pub const OF_SYNC: [&str; 9] = [
     "whole_file",
 ];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 12] = [
+const OF_WRITING: [&str; 16] = [
     "dry_run",
     "confirm",
     "restart",
@@ -190,7 +201,14 @@ const OF_WRITING: [&str; 12] = [
     "compress",
     "itemize",
     "password_file",
+    "storage_class",
+    "sse",
+    "acl",
+    "content_type",
 ];
+/// Options for reaching object stores, which `-h` leaves to `--help`.
+const OF_STORES: [&str; 6] =
+    ["endpoint", "region", "profile", "no_sign_request", "request_payer", "addressing"];
 /// Options that make sense for `verify` only.
 const OF_VERIFY: [&str; 1] = ["sample"];
 /// Options that make no sense for `ls`, which lists through an SFTP server.
@@ -199,7 +217,7 @@ const OF_AGENTS: [&str; 2] = ["sudo", "agent"];
 /// Options that `verify` shares with `copy`, described for a command that copies nothing: the name, the line of `-h`, and what
 /// `--help` adds.
 const VERIFY_WORDS: [(&str, &str, &str); 9] = [
-    ("sources", "Path, host:path, ssh://host:port/path or sftp://host/path", ""),
+    ("sources", "Path, host:path, ssh://host:port/path, sftp://host/path or s3://bucket/path", ""),
     (
         "preserve",
         "Attributes to compare or not: no-owner, no-acl, no-xattr, no-hardlinks, selinux",
@@ -349,7 +367,8 @@ pub fn short_help(command: Command) -> Command {
         };
         let verb = short_help(verb).mut_args(|option| {
             let is_common = COMMON_OPTIONS.contains(&option.get_id().as_str());
-            let is_hidden = option.is_hide_set() || (is_long && !is_common);
+            let is_of_stores = OF_STORES.contains(&option.get_id().as_str());
+            let is_hidden = option.is_hide_set() || (is_long && !is_common) || is_of_stores;
             let takes_values = option.get_action().takes_values();
             option.hide(is_hidden).hide_default_value(takes_values)
         });

@@ -40,5 +40,8 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, CommandLineError> {
     if let Some(login) = cli.verb.login() {
         (login.from_files, login.logins) = (settled.from_files, settled.logins);
     }
+    if let Some(store) = cli.verb.store() {
+        store.overrides = settled.stores;
+    }
     Ok(cli)
 }

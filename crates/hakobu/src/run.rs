@@ -12,6 +12,7 @@ use hakobu_core::job::Mode;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::outcome::{Pass, RunEnvironment, Transfer};
+use hakobu_core::report::ReportRequests;
 use hakobu_core::report::{
     Bottleneck, Report, ReportDeletion, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss,
     ReportPair, ReportPass, Timeline, TimelineRecorder, Verified,
@@ -109,6 +110,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.machines = transfer.machines;
     report.machines.controller.get_or_insert_with(|| controller(None));
     report.set_figures(&summary.counters);
+    report.requests = ReportRequests::new(&summary.requests, &summary.planned_requests);
     report.bytes.wire_sent = transfer.wire_bytes.map(|(sent, _)| sent);
     report.bytes.wire_received = transfer.wire_bytes.map(|(_, received)| received);
     report.outages.count = transfer.outages.count;

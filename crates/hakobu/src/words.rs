@@ -5,6 +5,7 @@ use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
 use hakobu_core::request::CopyRequest;
+use hakobu_core::store_name::is_object_scheme;
 
 use crate::language::Language;
 use crate::messages;
@@ -89,6 +90,8 @@ impl Machines {
             (true, true) => None,
             // A daemon's rights are those of its rsyncd.conf.
             (false, _) if is_of_a_daemon(at) => None,
+            // The rights are those of the credentials, of which the message tells more.
+            (false, _) if is_of_a_store(at) => None,
             (false, _) => Some("run hakobu as a user who may"),
         }
     }
@@ -97,6 +100,11 @@ impl Machines {
 /// Returns true if this is a location of an rsync daemon.
 fn is_of_a_daemon(at: &str) -> bool {
     at.starts_with("rsync://") || at.contains("::")
+}
+
+/// Returns true if this is a location of an object store.
+fn is_of_a_store(at: &str) -> bool {
+    at.split_once("://").is_some_and(|(scheme, _)| is_object_scheme(scheme))
 }
 
 /// One entry that failed, in one line.
@@ -231,6 +239,7 @@ mod tests {
         assert!(said("h:/x", false).contains("--sudo") && said("me@i:x", false).contains("--sudo"));
         assert!(said("/x", false).ends_with("hint: run hakobu as a user who may"));
         assert!(!said("hx:/x", false).contains("--sudo"));
+        assert!(!said("s3://bucket/x", false).contains("hint: "));
         assert!(!said("h:/x", true).contains("what to do"));
     }
 

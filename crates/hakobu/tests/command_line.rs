@@ -42,7 +42,23 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy --data-port 0 a b", "--data-port"),
         ("copy --lanes 0 a b", "--lanes: must be auto or a number from 1 to"),
         ("copy --quiet --verbose a b", "cannot be used with"),
-        ("copy a s3://bucket/key", "s3:// is not in this version"),
+        ("copy a s3://", "s3://: the bucket is missing: s3://BUCKET/PATH"),
+        ("ls s3://", "the bucket is missing"),
+        ("copy a s3:bucket/key", "for a store write s3://NAME/PATH, for a host of that name ssh://s3/PATH"),
+        ("copy a s3://bucket:9000/key", "--endpoint http://HOST:PORT"),
+        ("copy a s3://bucket//key", "no path has an empty name"),
+        ("copy a gs://bucket/key", "gs:// is not in this version"),
+        ("copy a https://account.blob.core.windows.net/cont", "az:// is not in this version"),
+        ("copy --endpoint localhost:9000 a s3://bucket", "--endpoint: must be the URL of a server"),
+        (
+            "copy --endpoint http://me:secret@h a s3://bucket",
+            "--endpoint: credentials are not taken in a URL",
+        ),
+        ("copy --sse kms a s3://bucket", "--sse: must be AES256, aws:kms"),
+        ("copy --acl open a s3://bucket", "bucket-owner-full-control"),
+        ("copy --content-type text a s3://bucket", "--content-type: must be a content type"),
+        ("copy --addressing host a s3://bucket", "[possible values: auto, path, virtual]"),
+        ("ls --profile= s3://bucket", "--profile: must be the name of a profile"),
         ("copy -- -oProxyCommand=x:y b", "a host cannot begin with -"),
         ("sync a b c", "hakobu sync takes one SOURCE and one TARGET; c is too many"),
         ("verify a b -", "only hakobu copy takes several sources"),
@@ -105,6 +121,11 @@ fn what_people_type_for_rsync_and_scp_runs_with_a_note() {
         (format!("copy -a -q {file} {copy}"), 0),
         (format!("verify -r --bwlimit 5M --compress zstd {file} {copy}"), 3),
         (format!("copy -v -v {file} {copy}"), 0),
+        (format!("copy --profile p --region r --acl private {file} {copy}"), 3),
+        (format!("copy --source-profile p --sse AES256 {file} {copy}"), 2),
+        (format!("verify --storage-class GLACIER --content-type a/b {file} {copy}"), 2),
+        (format!("digest --request-payer --no-sign-request {file}"), 2),
+        (format!("ls --endpoint http://localhost --addressing path {file}"), 2),
     ] {
         let (code, _, err) = said(&line);
         assert_eq!(code, 0, "{line}: {err}");
@@ -325,11 +346,15 @@ fn the_manual_shows_how_to_type_it_line_by_line() {
     let examples = after(".SH EXAMPLES");
     assert_eq!(examples[0], ".nf");
     let end = examples.iter().position(|line| *line == ".fi").expect("the examples end");
-    assert_eq!(end, 11, "{examples:#?}");
+    assert_eq!(end, 12, "{examples:#?}");
     assert!(examples[1..end].iter().all(|line| line.contains("hakobu copy ")), "{examples:#?}");
     assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 complete"), "{page}");
     assert!(!page.contains("--memory"), "{page}");
-    for (section, words) in [("FILES", r"~/.config/hakobu/config.toml"), ("ENVIRONMENT", "HAKOBU_SSH")] {
+    for (section, words) in [
+        ("FILES", r"~/.config/hakobu/config.toml"),
+        ("ENVIRONMENT", "HAKOBU_SSH"),
+        ("ENVIRONMENT", "AWS_PROFILE"),
+    ] {
         assert!(
             after(&format!(".SH {section}")).iter().any(|line| line.contains(words)),
             "{section}: {page}"

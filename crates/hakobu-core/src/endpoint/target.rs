@@ -99,6 +99,9 @@ pub enum TargetOp {
         draft: DraftId,
         /// The parameters.
         begin: DraftParameters,
+        /// The attributes that it will have when it is finished, if they are known, for a target that has to store them
+        /// at the beginning. They are not sent over the wire.
+        attributes: Option<Attributes>,
     },
     /// Computes the values of the existing content in this range of a draft. The outcome is [`TargetOutcome::Hashes`]
     /// or, for blocks, [`TargetOutcome::BlockHashes`]. A draft that is based on another file has that file's content

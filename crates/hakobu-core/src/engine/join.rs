@@ -1,5 +1,6 @@
 //! Compares the two sides of one directory by merging two sorted listings into tasks.
 
+mod examine;
 mod extras;
 mod links;
 mod losses;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 use super::large::{IfDifferent, LargeFile, LargeFileMode};
 use super::links::LinkedName;
 use super::node::{
-    CountedDirectory, DirectoryNode, DirectoryTask, Origin, OriginListing, Prefetched, TargetState,
-    TouchedAttributes,
+    CountedDirectory, DirectoryNode, DirectoryProof, DirectoryTask, Origin, OriginListing, Prefetched,
+    TargetState, TouchedAttributes,
 };
 use super::queue::PackTask;
 use super::room::{Space, SpaceNeed};
@@ -30,7 +31,7 @@ use crate::losses::Losses;
 use crate::names::FoldedNames;
 use crate::pack::{PACK_BYTES_TARGET, PACKED_FILE_BYTES_MAX};
 use crate::path::EntryPath;
-use crate::planner::{Action, decide, same_attributes};
+use crate::planner::{Action, decide_listed, same_attributes};
 use crate::plant::planted;
 
 /// The results of comparing a directory.
@@ -45,6 +46,19 @@ pub(super) struct JoinResults {
     pub links: Vec<(LinkedName, EntryPath)>,
     /// Entries to be removed, without directories. Each is counted as pending in its node.
     pub removals: Vec<EntryPath>,
+    /// Entries that have to be examined first, in the order of the parts. Nothing else has been done for them.
+    pub unclear: Vec<UnclearEntry>,
+}
+
+/// An entry of a part whose listed attributes do not suffice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnclearEntry {
+    /// The number of the part.
+    pub part: usize,
+    /// The index in its listing.
+    pub index: usize,
+    /// The index of the target's entry of that name, if there is one.
+    pub beside: Option<usize>,
 }
 
 /// Reads the extended attributes of an entry from the source, and records those that are lost.
@@ -79,6 +93,8 @@ pub(super) struct Join<'a> {
     compared_as: IfDifferent,
     /// True for each of the target's entries that the source has as well. Empty if this is not needed.
     matched: Vec<bool>,
+    /// True if these entries were unclear before and have been examined, and all others are left alone.
+    again: bool,
     /// True if the run makes the directory, so that nothing of an earlier run is in it.
     is_new: bool,
     need: SpaceNeed,
@@ -116,11 +132,18 @@ impl<'a> Join<'a> {
             compared_bytes: 0,
             compared_as: IfDifferent::Write(DraftKind::File),
             matched: Vec::new(),
+            again: false,
             is_new: false,
             need: SpaceNeed::default(),
             below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
             folded: None,
         }
+    }
+
+    /// Compares entries that were unclear before, now that they have been examined.
+    pub fn again(mut self) -> Self {
+        self.again = true;
+        self
     }
 
     /// Compares all entries of all parts. Without a target listing everything is new.
@@ -203,22 +226,29 @@ impl<'a> Join<'a> {
         let target = beside.map(|(listing, index)| listing.metadata(index));
         let source = &parts[number].listing;
         let metadata = source.metadata(index);
-        if self.is_left_out(source.name(index), metadata) {
-            self.counters.entries_scanned.add(1);
-            return self.counters.entries_skipped.add(1);
-        }
-        self.scanned(metadata);
-        if target.is_none() {
-            self.counters.entries_absent.add(1);
+        if !self.again {
+            if self.is_left_out(source.name(index), metadata) {
+                self.counters.entries_scanned.add(1);
+                return self.counters.entries_skipped.add(1);
+            }
+            self.scanned(metadata);
+            if target.is_none() {
+                self.counters.entries_absent.add(1);
+            }
+            if let Err(error) = self.check_name(source.name(index)) {
+                return self.fail(source.name(index), error);
+            }
+            if self.is_unclear(source, metadata, beside) {
+                self.counters.entries_examined.add(1);
+                let beside = beside.map(|(_, index)| index);
+                return self.found.unclear.push(UnclearEntry { part: number, index, beside });
+            }
         }
         if self.verifies() {
             return self.verify(parts, number, index, target);
         }
         if self.hashes() {
             return self.hash(parts, number, index);
-        }
-        if let Err(error) = self.check_name(source.name(index)) {
-            return self.fail(source.name(index), error);
         }
         if let Some(error) =
             beside.and_then(|(listing, there)| self.is_held_by_rule(metadata, listing, there))
@@ -235,7 +265,11 @@ impl<'a> Join<'a> {
         let able = &self.shared.able;
         let action = match metadata.kind {
             EntryKind::BlockDevice if self.is_large(metadata) => as_content(target),
-            _ => decide(metadata, target, able, self.makes_way(metadata)),
+            _ => {
+                let evidence = self.evidence(source, beside.map(|(listing, _)| listing));
+                let evidence = (&evidence, self.node.is_settled());
+                decide_listed(metadata, target, able, self.makes_way(metadata), evidence)
+            }
         };
         let action = match self.removes() {
             true => only_removing(metadata, target, action),
@@ -286,8 +320,8 @@ impl<'a> Join<'a> {
                     self.content(source, index, None);
                 }
             }
-            // Refusals were handled above.
-            Action::Conflict => {}
+            // Handled above.
+            Action::Conflict | Action::Examine => {}
         }
     }
 
@@ -344,7 +378,14 @@ impl<'a> Join<'a> {
         }
         let differs = target.is_none_or(|target| !target.same_extended(metadata));
         let sets = action != Action::Leave && writes && kept.is_none();
-        let touched = TouchedAttributes::new(sets, is_new || differs);
+        let proof = match target.filter(|_| !is_new) {
+            Some(target) if origins.len() == 1 => {
+                self.shared.proof((metadata, target), self.node.is_settled())
+            }
+            _ => DirectoryProof::default(),
+        };
+        let renews = kept.is_none() && self.shared.renews(proof);
+        let touched = TouchedAttributes::new(sets || renews, is_new || differs);
         // A directory without origins is created but not scanned.
         let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
         let origins = if beyond && self.target_name.is_none() { Vec::new() } else { origins };
@@ -360,11 +401,11 @@ impl<'a> Join<'a> {
             _ => None,
         };
         let place = (origins, target_path);
-        let node = DirectoryNode::new(
+        let node = DirectoryNode::with_proof(
             place,
             (Some(kept.unwrap_or(metadata).attributes()), counted),
             Some(self.node.clone()),
-            touched,
+            (touched, proof, self.shared.evidence.must_recheck().then_some(metadata.ctime)),
         );
         self.found.directories.push(DirectoryTask { node, target: state, known });
     }
@@ -536,7 +577,7 @@ impl<'a> Join<'a> {
         self.node.hold(1);
         self.node.touch();
         let (node, origin) = (self.node.clone(), self.origin);
-        self.found.packs.push(PackTask { node, origin, picks, compare: None });
+        self.found.packs.push(PackTask { node, origin, picks, compare: None, resend: None });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {

@@ -48,6 +48,8 @@ pub(super) struct LargeFile {
     /// The size in bytes; [`UNKNOWN_BYTES`] for a stream until it ends.
     size_bytes: AtomicU64,
     next: AtomicU64,
+    /// The number of consecutive chunks that a lane takes at a time ([`LargeFile::take_run`]).
+    run_chunks: AtomicU64,
     done: AtomicU64,
     /// The number of lanes that take its chunks.
     lanes: AtomicUsize,
@@ -57,6 +59,8 @@ pub(super) struct LargeFile {
     of_no_use: AtomicBool,
     begun_anew: AtomicBool,
     changed: AtomicBool,
+    /// The number of earlier attempts, during which the file changed.
+    pub attempts: u8,
     /// True if a file at the target, which the user named, gets other attributes.
     pub sets_attributes: bool,
     /// For pieces that differ: the number of blocks compared, and of blocks that differ.
@@ -125,11 +129,13 @@ impl LargeFile {
             draft,
             kind,
             replaces,
+            attempts: 0,
             named,
             completes: AtomicBool::new(false),
             resumed: OnceLock::new(),
             size_bytes: AtomicU64::new(size_bytes),
             next: AtomicU64::new(0),
+            run_chunks: AtomicU64::new(1),
             done: AtomicU64::new(0),
             lanes: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
@@ -211,6 +217,28 @@ impl LargeFile {
         None
     }
 
+    /// Sets the number of bytes that a lane takes at a time, a multiple of the chunk size. Before any chunk is taken.
+    pub fn set_run_bytes(&self, run_bytes: u64) {
+        self.run_chunks.store((run_bytes / CHUNK_BYTES).max(1), Ordering::Release);
+    }
+
+    /// Returns the next run of chunks, which the lane transfers one after another, or `None` if all have been taken.
+    pub fn take_run(&self) -> Option<Extent> {
+        let run_chunks = self.run_chunks.load(Ordering::Acquire);
+        if run_chunks == 1 {
+            return self.take_chunk();
+        }
+        while self.has_chunks_left() {
+            let first = chunk(self.size_bytes(), self.next.fetch_add(run_chunks, Ordering::Relaxed))?;
+            let length = (run_chunks * CHUNK_BYTES).min(self.size_bytes() - first.offset);
+            let run = Extent { length, ..first };
+            if !self.was_done(run) {
+                return Some(run);
+            }
+        }
+        None
+    }
+
     /// Counts a chunk of a stream as taken after it was read. Returns false if the file has failed.
     pub fn take_read(&self) -> bool {
         let take = |next: u64| (next < NO_CHUNK).then_some(next + 1);
@@ -231,7 +259,7 @@ impl LargeFile {
 
     /// Takes all chunks that lie completely before `end`, beginning with the next one.
     pub fn take_chunks_until(&self, end: u64) -> Option<Extent> {
-        if self.resumed.get().is_some() {
+        if self.resumed.get().is_some() || self.run_chunks.load(Ordering::Acquire) > 1 {
             return None;
         }
         // The last chunk may be shorter; it is left to be taken on its own.
@@ -453,6 +481,23 @@ mod tests {
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
         let how = LargeFileMode { kind, replaces: false, named, digest: true };
         LargeFile::new(node, source, path, 1, how)
+    }
+
+    #[test]
+    fn a_run_is_some_chunks_and_all_runs_cover_the_file_once() {
+        for (chunks, run) in [(1, 3), (3, 3), (7, 3), (8, 2), (5, 1)] {
+            let file = file_as(chunks * CHUNK_BYTES - 5, DraftKind::File, true);
+            file.set_run_bytes(run * CHUNK_BYTES);
+            let mut end = 0;
+            while let Some(taken) = file.take_run() {
+                assert_eq!(taken.offset, end);
+                assert!(taken.length == run * CHUNK_BYTES || taken.end() == file.size_bytes());
+                end = taken.end();
+                // A hole is left to the lanes, which take whole runs.
+                assert!(run == 1 || file.take_chunks_until(file.size_bytes()).is_none());
+            }
+            assert_eq!(end, file.size_bytes());
+        }
     }
 
     #[test]

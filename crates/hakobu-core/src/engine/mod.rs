@@ -7,6 +7,7 @@
 
 mod accounts;
 mod entrance;
+mod examinations;
 mod gate;
 mod inodes;
 mod join;
@@ -49,10 +50,12 @@ use crate::capabilities::Capabilities;
 use crate::endpoint::DraftKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::evidence::ListingEvidence;
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{LANES_MAX, Mode, Removal};
 use crate::pacer::{LimitAdjuster, Pacer};
+use crate::requests::RunRequests;
 
 /// The interval at which the observer receives the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -96,6 +99,8 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         setup.observer.event(Event::Notice { words });
     }
     let able = able(setup);
+    let ends = (setup.source.capabilities(), setup.target.capabilities());
+    let evidence = ListingEvidence::new(ends.0, ends.1, &able, !ask.keep.is_empty());
     if !setup.job.dry_run && !setup.job.mode.only_reads() {
         setup.source.meet_time_step(able.time_step_ns);
     }
@@ -110,6 +115,7 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         removals,
         filter,
         able,
+        evidence,
         ask,
         masked,
         links,
@@ -139,7 +145,11 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         watch(&shared, (lanes, start), keeper, &end);
     });
     shared.miss_listed();
-    shared.record.into_summary(setup.clock.now_ns())
+    let costs = (ends.0.request_costs, ends.1.request_costs);
+    let planned_requests = shared.record.planned_work().predict(costs, shared.evidence.must_recheck());
+    let requests = RunRequests { source: setup.source.requests(), target: setup.target.requests() };
+    let summary = shared.record.into_summary(setup.clock.now_ns());
+    RunSummary { requests, planned_requests, ..summary }
 }
 
 /// Returns the target's capabilities, limited by the source: the coarser time step of the two counts, and inodes and

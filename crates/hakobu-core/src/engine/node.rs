@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::pending_entries::PendingEntries;
 use crate::counters::LaneCounters;
 use crate::endpoint::Change;
-use crate::entry::{Attributes, EntryKind};
+use crate::entry::{Attributes, EntryKind, FileTime};
 use crate::error::{Error, ErrorKind};
 use crate::event::EntryAction;
 use crate::handle::Cursor;
@@ -130,15 +130,45 @@ pub(super) struct DirectoryNode {
     stuck: AtomicBool,
     /// True if a filter rule excludes something in it, so that it stays.
     spared: AtomicBool,
+    /// The proof that it is the directory that was copied last.
+    proof: DirectoryProof,
+    /// The time of the last change of the source's directory when it was listed, if its upload must prove something.
+    pub listed_ctime: Option<FileTime>,
+}
+
+/// The proof that neither a directory of the source nor one above it has been replaced by another one since it was
+/// copied. Without it, old times of the entries in it prove nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DirectoryProof {
+    /// There is no proof, and none is needed.
+    #[default]
+    NotNeeded,
+    /// It and all directories above it are settled.
+    Settled,
+    /// It is settled itself, but not all directories above it.
+    SettledAlone,
+    /// It may be another directory. Once all in it has been examined, its attributes are set, which renews the time of
+    /// their upload.
+    Missing,
 }
 
 impl DirectoryNode {
     /// Returns a directory whose scan is pending.
     pub fn new(
+        place: (Vec<Origin>, EntryPath),
+        end: (Option<Attributes>, CountedDirectory),
+        parent: Option<Arc<DirectoryNode>>,
+        touched: TouchedAttributes,
+    ) -> Arc<Self> {
+        Self::with_proof(place, end, parent, (touched, DirectoryProof::default(), None))
+    }
+
+    /// Returns a directory whose scan is pending, with the proof for it.
+    pub fn with_proof(
         (origins, target): (Vec<Origin>, EntryPath),
         (attributes, counted): (Option<Attributes>, CountedDirectory),
         parent: Option<Arc<DirectoryNode>>,
-        touched: TouchedAttributes,
+        (touched, proof, listed_ctime): (TouchedAttributes, DirectoryProof, Option<FileTime>),
     ) -> Arc<Self> {
         if let Some(parent) = &parent {
             parent.hold(1);
@@ -162,7 +192,24 @@ impl DirectoryNode {
             failed: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
+            proof,
+            listed_ctime,
         })
+    }
+
+    /// Returns true if it is certain that it is the directory that was copied last.
+    pub fn is_settled(&self) -> bool {
+        self.is_above_top() || self.proof == DirectoryProof::Settled
+    }
+
+    /// Returns true if its attributes are set although they may be equal.
+    pub fn is_renewed(&self) -> bool {
+        self.proof == DirectoryProof::Missing && self.counted == CountedDirectory::Unchanged
+    }
+
+    /// Returns true if its attributes must not be set unless all in it has been examined.
+    pub fn is_unproven(&self) -> bool {
+        self.proof == DirectoryProof::Missing
     }
 
     /// Returns true if it only leads to an entry that the user named.
@@ -201,6 +248,8 @@ impl DirectoryNode {
             failed: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
+            proof: DirectoryProof::default(),
+            listed_ctime: None,
             top_names: parent.top_names,
         })
     }
@@ -438,7 +487,6 @@ pub(super) struct PrefetchedDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::FileTime;
 
     fn path(text: &str) -> EntryPath {
         EntryPath::new(text).unwrap()

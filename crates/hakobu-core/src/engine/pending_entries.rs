@@ -104,6 +104,7 @@ impl SideEntries {
         if self.listing.is_empty() {
             self.listing = portion;
         } else {
+            // Entries that stayed were copied, and the copy does not count as exact.
             copy(&portion, 0..portion.len(), &mut self.listing)?;
         }
         if !self.listing.is_sorted() {

@@ -33,6 +33,25 @@ pub(super) struct PackTask {
     pub picks: Arc<Picks>,
     /// Set if the content is compared first.
     pub compare: Option<IfDifferent>,
+    /// Set if the entries are sent again, because they changed while they were uploaded.
+    pub resend: Option<PackResend>,
+}
+
+/// The reason for sending a pack again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PackResend {
+    /// The number of earlier attempts.
+    pub attempts: u8,
+    /// True if the first attempt created the entries.
+    pub created: bool,
+}
+
+impl PackTask {
+    /// Returns true if an entry of the pack replaces one that was there before the run.
+    pub fn replaces(&self, pick: u32) -> bool {
+        let created = self.resend.is_some_and(|resend| resend.created);
+        !created && self.picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces)
+    }
 }
 
 /// A task for a lane.
@@ -184,6 +203,13 @@ impl TaskQueue {
     /// Counts work in progress that was not queued.
     pub fn hold(&self, count: u64) {
         self.lock().outstanding += count;
+    }
+
+    /// Counts a part of a scan that was not queued.
+    pub fn hold_scan(&self) {
+        let mut state = self.lock();
+        state.outstanding += 1;
+        state.scanning += 1;
     }
 
     /// Records that `count` tasks are done.
@@ -372,7 +398,7 @@ mod tests {
 
     fn pack(node: &Arc<DirectoryNode>) -> PackTask {
         let picks = Picks { listing: Arc::default(), entries: Vec::new(), target_name: None };
-        PackTask { node: node.clone(), origin: 0, picks: Arc::new(picks), compare: None }
+        PackTask { node: node.clone(), origin: 0, picks: Arc::new(picks), compare: None, resend: None }
     }
 
     #[test]

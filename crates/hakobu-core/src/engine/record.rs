@@ -14,6 +14,7 @@ use crate::event::{Difference, Different, Failure};
 use crate::job::LANES_MAX;
 use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
+use crate::requests::{PlannedWork, RequestCosts, RunRequests};
 
 /// The maximum number of failures kept for the report. All failures are counted and sent to the observer.
 pub const FAILURES_KEPT_MAX: usize = 10_000;
@@ -62,6 +63,10 @@ pub struct RunSummary {
     pub scan_ns: u64,
     /// The time from the first opened lane to the end of the run, in nanoseconds.
     pub transfer_ns: u64,
+    /// The requests that the ends were sent.
+    pub requests: RunRequests,
+    /// The requests that the changes of a plan would take.
+    pub planned_requests: RunRequests,
 }
 
 impl RunSummary {
@@ -90,6 +95,7 @@ pub(super) struct RunRecord {
     /// A snapshot with the properties of the endpoints, and all counters zero.
     ends: CounterTotals,
     pub lanes: Vec<LaneCounters>,
+    planned_work: Mutex<PlannedWork>,
     failures: Mutex<Vec<Failure>>,
     failures_of_source: AtomicU64,
     fatal: OnceLock<Error>,
@@ -123,6 +129,7 @@ impl RunRecord {
                 ..CounterTotals::default()
             },
             lanes: (0..lanes).map(|_| LaneCounters::default()).collect(),
+            planned_work: Mutex::default(),
             failures: Mutex::default(),
             failures_of_source: AtomicU64::new(0),
             fatal: OnceLock::new(),
@@ -185,6 +192,22 @@ impl RunRecord {
     pub fn plan_change(&self, bytes: u64) {
         self.plan_bytes.fetch_add(bytes, Relaxed);
         self.plans_changes.store(true, Relaxed);
+    }
+
+    /// Records a planned change that may take requests.
+    pub fn plan_requests(
+        &self,
+        action: &str,
+        size_bytes: u64,
+        costs: (Option<RequestCosts>, Option<RequestCosts>),
+    ) {
+        let mut work = self.planned_work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.add(action, size_bytes, costs);
+    }
+
+    /// Returns the planned changes.
+    pub fn planned_work(&self) -> PlannedWork {
+        *self.planned_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if a dry run found any change.
@@ -309,6 +332,8 @@ impl RunRecord {
             levels: self.compression.into_inner().unwrap_or_else(PoisonError::into_inner).0,
             scan_ns: scan_ended.saturating_sub(started),
             transfer_ns: now_ns.saturating_sub(started),
+            requests: RunRequests::default(),
+            planned_requests: RunRequests::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::accounts::Accounts;
 use super::entrance::LaneEntrance;
 use super::gate::LaneGate;
 use super::links::Links;
+use super::node::DirectoryProof;
 use super::queue::TaskQueue;
 use super::record::RunRecord;
 use super::work_sizes::WorkSizes;
@@ -15,6 +16,7 @@ use crate::endpoint::{SourceEndpoint, TargetEndpoint};
 use crate::entry::{EntryKind, EntryMetadata};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, EntryAction, EntryChange, Event, Failure, Observer};
+use crate::evidence::ListingEvidence;
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::{self, Filter};
 use crate::job::{Job, Mode, Removal};
@@ -74,6 +76,8 @@ pub(super) struct EngineState<'a> {
     pub(super) filter: Option<Filter>,
     /// The target's capabilities, limited by those of the source.
     pub(super) able: Capabilities,
+    /// The attributes that listings of both sides show.
+    pub(super) evidence: ListingEvidence,
     /// The extended attributes to keep, and those that are lost.
     pub(super) ask: ExtendedAsk,
     /// Contains ACL if access control lists are to be kept but the target has none. Modes in the source's listings then
@@ -126,6 +130,12 @@ impl EngineState<'_> {
     pub(super) fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
         // An entry to delete has a size as well, but nothing is transferred.
         self.record.plan_change(if action == "delete" { 0 } else { size_bytes });
+        let costs = [self.setup.source.capabilities(), self.setup.target.capabilities()];
+        if let [of_source, of_target] = costs.map(|able| able.request_costs)
+            && (of_source.is_some() || of_target.is_some())
+        {
+            self.record.plan_requests(action, size_bytes, (of_source, of_target));
+        }
         let path = path.as_bytes().to_vec();
         self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
     }
@@ -147,6 +157,28 @@ impl EngineState<'_> {
     ) -> Option<&'m EntryMetadata> {
         let removes = self.setup.job.removal == Removal::Remove;
         target.filter(|target| removes && target.kind == EntryKind::Directory)
+    }
+
+    /// Returns the proof for a directory that both sides have, given whether that above it is settled.
+    pub(super) fn proof(
+        &self,
+        (source, target): (&EntryMetadata, &EntryMetadata),
+        is_above_settled: bool,
+    ) -> DirectoryProof {
+        match self.evidence.is_before_upload(source, target) {
+            _ if !self.evidence.needs_settled() => DirectoryProof::NotNeeded,
+            true if is_above_settled => DirectoryProof::Settled,
+            true => DirectoryProof::SettledAlone,
+            false => DirectoryProof::Missing,
+        }
+    }
+
+    /// Returns true if the attributes of directories without a proof are set even if they are equal. What a filter leaves
+    /// out is not examined, so nothing would be proven.
+    pub(super) fn renews(&self, proof: DirectoryProof) -> bool {
+        let job = self.setup.job;
+        let writes = !job.dry_run && !job.mode.only_reads() && job.removal != Removal::Remove;
+        proof == DirectoryProof::Missing && writes && self.filter.is_none()
     }
 
     /// Returns true if even unchanged entries have to be examined for metadata that an earlier run lost.

@@ -59,7 +59,7 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
         (
             "entries",
             "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed \
-             directories_created sockets_skipped",
+             directories_created sockets_skipped examined",
         ),
         (
             "bytes",

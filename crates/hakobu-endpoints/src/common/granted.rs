@@ -16,6 +16,7 @@ use hakobu_core::endpoint::{
 use hakobu_core::grant::Grant;
 use hakobu_core::pack::{PACK_BYTES_MAX, PackContent, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::allowance::Allowance;
@@ -53,6 +54,14 @@ impl<E: TargetEndpoint> Endpoint for Granted<E> {
 
     fn passed(&self) -> Option<LinkStats> {
         self.inner.passed()
+    }
+
+    fn run_bytes(&self, size_bytes: u64) -> u64 {
+        self.inner.run_bytes(size_bytes)
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.inner.requests()
     }
 
     fn lanes_are_complete(&self) {
@@ -182,7 +191,7 @@ impl GrantUsage {
                 self.refuse_writing(DraftKind::File)?;
                 return self.check_pack(pack).map(Some);
             }
-            TargetOp::Begin { draft, begin } => return self.check_begin(*draft, begin).map(Some),
+            TargetOp::Begin { draft, begin, .. } => return self.check_begin(*draft, begin).map(Some),
             TargetOp::Apply { changes } => {
                 self.refuse_writing(DraftKind::File)?;
                 changes.iter().try_for_each(|change| self.check_change(change))?;

@@ -19,7 +19,7 @@ mod free_space;
 mod helpers;
 mod holes;
 mod inspection;
-mod journal;
+pub(crate) mod journal;
 mod list;
 mod losses;
 mod lru_cache;

@@ -39,6 +39,19 @@ impl MemoryFileSystem {
         Self::default()
     }
 
+    /// Renames an entry within its file system, to a name that does not exist. The times of what is in a directory stay.
+    ///
+    /// # Errors
+    /// `NotFound` if one of the directories or the entry does not exist.
+    pub fn rename(&self, from: &EntryPath, to: &EntryPath) -> Result<()> {
+        let mut tree = self.tree();
+        let absent = || missing("renaming");
+        let (old, name) = from.split_last().ok_or_else(absent)?;
+        let (new, new_name) = to.split_last().ok_or_else(absent)?;
+        let (old, new) = (tree.find(&old)?, tree.find(&new)?);
+        tree.rename((old, name), (new, new_name))
+    }
+
     fn tree(&self) -> MutexGuard<'_, Tree> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -115,6 +115,7 @@ impl ObjectPlace for MemoryObjectStore {
             extended: Classes::NONE,
             modes: false,
             directories: false,
+            shared_names: true,
             keeps_times: false,
             hard_links: false,
             inodes: false,
@@ -180,7 +181,7 @@ impl ObjectPlace for MemoryObjectStore {
         let mut below = range.take_while(|(key, _)| key.starts_with(&prefix));
         let keys: Vec<FlatKey<'_>> =
             below.by_ref().take(most).map(|(key, object)| (&key[prefix.len()..], metadata(object))).collect();
-        flat_page(path, &keys, below.next().is_some(), directory()).map(Some)
+        flat_page(path, &keys, below.next().is_some(), directory(), false).map(Some)
     }
 
     fn get(&self, path: &EntryPath) -> Result<StoredEntry> {

@@ -207,6 +207,17 @@ impl Tree {
         self.touch(directory)
     }
 
+    /// Moves a name to another directory, or gives it another name.
+    pub(crate) fn rename(&mut self, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<()> {
+        let names = self.names_mut(from.0)?;
+        let number = names.remove(from.1).or_else(|| names.remove(&key(from.1, true)));
+        let number = number.ok_or_else(|| missing("renaming"))?;
+        self.name(to.0, to.1, number)?;
+        let ctime = self.ticks.next();
+        self.node_mut(number)?.ctime = ctime;
+        self.touch(from.0)
+    }
+
     /// Removes a name, and the inode with its last name.
     pub(crate) fn unname(&mut self, directory: u64, name: &[u8]) -> Result<()> {
         let names = self.names_mut(directory)?;

@@ -386,7 +386,7 @@ fn a_handle_is_closed_once() {
     let (mut one, mut other) = (target.open_target_lane(0).unwrap(), target.open_target_lane(1).unwrap());
     let begin = |draft: u64, name: &[u8]| {
         let begin = DraftParameters::file(EntryPath::new(name).unwrap(), 1);
-        TargetOp::Begin { draft, begin }
+        TargetOp::Begin { draft, begin, attributes: None }
     };
     let write = |draft: u64, lane: &mut dyn TargetLane| {
         let mut buffer = lane.piece_buffer();
@@ -426,7 +426,7 @@ fn who_waits_for_room_goes_on_as_soon_as_there_is_some() {
     let target = SftpTarget::new(access, &look, b"/root", Grant::everything(), options);
     let mut lane = target.open_target_lane(0).unwrap();
     let begin = DraftParameters::file(EntryPath::new("large").unwrap(), 64 * PIECE_BYTES);
-    ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
+    ask(&mut *lane, TargetOp::Begin { draft: 1, begin, attributes: None }).unwrap();
     let (limit, began) = (Duration::from_secs(60), Instant::now());
     // The window, and the writes that were answered.
     for number in 0..16 + 2 {

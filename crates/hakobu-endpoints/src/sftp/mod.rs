@@ -13,7 +13,6 @@ mod hostile_tests;
 mod inspect;
 mod list;
 mod outgoing;
-mod queue;
 mod read_file;
 mod requests;
 mod server;

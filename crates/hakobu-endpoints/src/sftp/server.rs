@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use hakobu_core::{Error, ErrorKind, Result};
@@ -12,6 +12,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::connection::{Channel, SftpConnection};
 use super::requests::{FileSystemSpace, RequestResult};
 use super::wire::{Packet, read_version};
+use crate::common::flag_waker::FlagWaker;
+use crate::common::future_lane::LaneDriver;
 
 /// The maximum time until a server sends its version. It includes the time for a password prompt of ssh.
 pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(120);
@@ -25,6 +27,12 @@ const GREETING: &str = "greeting the sftp server";
 const TRANSFER_BYTES_MAX: usize = 255 * 1024;
 /// The time without progress after which the stop flags are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The maximum number of bytes of content that operations of a lane hold. OpenSSH's window is 2 MiB; as much again is
+/// ready to follow.
+const WINDOW_BYTES: usize = 4 << 20;
+/// The maximum number of bytes that may wait to be written. Bytes that wait longer have left the processor's cache by
+/// then, and a backlog at the end of a file delays its completion while other lanes are idle.
+const UNSENT_BYTES: usize = 512 << 10;
 
 /// The extensions that a server offers beyond version 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,14 +168,14 @@ impl Server {
         let woken = FlagWaker::new();
         let waker = Waker::from(Arc::clone(&woken));
         loop {
-            woken.0.store(false, Ordering::Relaxed);
+            woken.reset();
             if let Poll::Ready(done) = what.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return Some(done);
             }
             if end.is_some_and(|end| Instant::now() >= end) {
                 return None;
             }
-            if !woken.0.load(Ordering::Relaxed) {
+            if !woken.is_set() {
                 self.pump(LOOK_EVERY);
             }
         }
@@ -207,18 +215,17 @@ fn greeted(connection: &SftpConnection, cancel: &AtomicBool, limit: Duration) ->
     }
 }
 
-/// A waker that only sets a flag.
-pub(crate) struct FlagWaker(pub(crate) AtomicBool);
-
-impl FlagWaker {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicBool::new(false)))
+impl LaneDriver for Server {
+    fn is_full(&self, held_bytes: usize) -> bool {
+        held_bytes >= WINDOW_BYTES || held_bytes > 0 && self.connection.unsent_bytes() >= UNSENT_BYTES
     }
-}
 
-impl Wake for FlagWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
+    fn enter(&self, poll: &mut dyn FnMut()) {
+        poll();
+    }
+
+    fn pump(&mut self, wait: Duration, _woken: &FlagWaker) {
+        Server::pump(self, wait);
     }
 }
 

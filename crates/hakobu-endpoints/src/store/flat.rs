@@ -15,6 +15,7 @@ pub type FlatKey<'a> = (&'a [u8], EntryMetadata);
 ///
 /// The keys are sorted, and complete between the first and the last. With `more`, further keys may follow, so the
 /// directory of the last key may be incomplete. That directory is listed as an entry, but its own entries are left out.
+/// With `has_markers`, a key with a slash at its end is the object of a directory, and not an entry in it.
 ///
 /// # Errors
 /// If there are more entries than a listing can hold.
@@ -23,8 +24,9 @@ pub fn flat_page(
     keys: &[FlatKey<'_>],
     more: bool,
     of_directories: EntryMetadata,
+    has_markers: bool,
 ) -> Result<StorePage> {
-    let mut grouping = KeyGrouping { of_directories, below: Vec::new() };
+    let mut grouping = KeyGrouping { of_directories, has_markers, below: Vec::new() };
     let listing = grouping.group(directory, keys, more)?;
     let last = keys.last().filter(|_| more).map(|(key, _)| Position(shown(key).to_vec()));
     Ok(StorePage { listing, next: last, below: grouping.below })
@@ -49,6 +51,7 @@ pub fn shown(key: &[u8]) -> &[u8] {
 
 struct KeyGrouping {
     of_directories: EntryMetadata,
+    has_markers: bool,
     /// Complete listings, each before those of directories below it.
     below: Vec<DirectoryListing>,
 }
@@ -57,6 +60,9 @@ impl KeyGrouping {
     fn group(&mut self, directory: &EntryPath, keys: &[FlatKey<'_>], more: bool) -> Result<Listing> {
         let mut listing = Listing::default();
         let mut rest = keys;
+        if self.has_markers && rest.first().is_some_and(|(key, _)| key.is_empty()) {
+            rest = &rest[1..];
+        }
         while let Some((key, metadata)) = rest.first() {
             let shown = shown(key);
             let is_directory = shown.ends_with(b"/");
@@ -99,8 +105,17 @@ mod tests {
     fn told(keys: &[&str], more: bool) -> (String, Vec<String>, Option<String>) {
         let file = EntryMetadata::new(EntryKind::File);
         let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), file)).collect();
+        told_with(&keys, more, false)
+    }
+
+    fn told_with(
+        keys: &[FlatKey<'_>],
+        more: bool,
+        has_markers: bool,
+    ) -> (String, Vec<String>, Option<String>) {
         let directory = EntryPath::new("top").unwrap();
-        let page = flat_page(&directory, &keys, more, EntryMetadata::new(EntryKind::Directory)).unwrap();
+        let of_directories = EntryMetadata::new(EntryKind::Directory);
+        let page = flat_page(&directory, keys, more, of_directories, has_markers).unwrap();
         let names = |listing: &Listing| {
             assert!(listing.is_sorted());
             let name = |index: usize| {
@@ -134,6 +149,17 @@ mod tests {
         assert_eq!(told(&keys[..5], true).1, [] as [&str; 0]);
         assert_eq!(told(&keys[..1], true).2.as_deref(), Some("a"));
         assert_eq!(told(&[], true), (String::new(), Vec::new(), None));
+    }
+
+    #[test]
+    fn the_object_of_a_directory_is_no_entry_in_it() {
+        let file = EntryMetadata::new(EntryKind::File);
+        let keys = ["", "a/", "a/b/", "a/b/c", "a/d", "e/", "f//g"];
+        let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), file)).collect();
+        let (listing, mut below, _) = told_with(&keys, false, true);
+        below.sort();
+        assert_eq!(listing, "a/ e/ f/");
+        assert_eq!(below, ["top/a/b: c", "top/a: b/ d", "top/e: ", "top/f: !top/f//"]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use hakobu_core::extent::Extent;
 use hakobu_core::handle::SharedFile;
 use hakobu_core::pack::{PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead, check_link_text};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -27,6 +28,8 @@ use crate::local::errno::{changed, place, vanished};
 pub struct StoreSource {
     roots: Arc<[Arc<dyn ObjectPlace>]>,
     capabilities: Capabilities,
+    /// The requests of the store before it was opened here.
+    before: RequestCounts,
 }
 
 impl StoreSource {
@@ -41,13 +44,19 @@ impl StoreSource {
     pub fn of(roots: Vec<Arc<dyn ObjectPlace>>) -> Self {
         let able = roots.first().map_or_else(|| Capabilities::posix(false), |root| root.capabilities());
         let capabilities = Capabilities { lists_in_order: true, ..able };
-        Self { roots: roots.into(), capabilities }
+        // The roots are in one store.
+        let before = roots.first().map_or_else(RequestCounts::default, |root| root.requests());
+        Self { roots: roots.into(), capabilities, before }
     }
 }
 
 impl Endpoint for StoreSource {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.roots.first().map_or_else(RequestCounts::default, |root| root.requests().since(&self.before))
     }
 }
 
@@ -131,7 +140,7 @@ impl StoreSourceReader {
 /// Returns an entry, which must be the listed version.
 fn listed(store: &dyn ObjectPlace, path: &EntryPath, listed: &EntryMetadata) -> Result<StoredEntry> {
     let held = store.get(path).map_err(at_source)?;
-    match listed.same_version(&held.metadata) {
+    match store.capabilities().listed.same_version(listed, &held.metadata) {
         true => Ok(held),
         false => Err(changed("reading")),
     }
@@ -177,13 +186,14 @@ fn entry(store: &dyn ObjectPlace, directory: &EntryPath, picks: &Picks, pick: &P
     let held = store.get(&directory.join(name)?).map_err(at_source);
     let held = held.map_err(|error| error.at(place(directory, name)))?;
     let now = &held.metadata;
+    let shown = store.capabilities().listed;
     let is_same = match listed.kind {
         EntryKind::File => {
-            now.kind == EntryKind::File
+            shown.may_be(EntryKind::File, now.kind)
                 && now.size_bytes <= PACKED_FILE_BYTES_MAX
                 && (now.links, now.inode.is_some()) == (listed.links, listed.inode.is_some())
         }
-        _ => listed.same_version(now),
+        _ => shown.same_version(listed, now),
     };
     if !is_same {
         return Err(changed("reading").at(place(directory, name)));

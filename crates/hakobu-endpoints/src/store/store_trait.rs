@@ -9,6 +9,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::{Error, ErrorKind, Result};
 
 /// The content of an entry.
@@ -51,6 +52,11 @@ pub struct StorePage {
 pub trait ObjectPlace: Send + Sync + 'static {
     /// Returns the capabilities of the store.
     fn capabilities(&self) -> Capabilities;
+
+    /// Returns the requests that were sent so far by all who have opened the store, if they are counted.
+    fn requests(&self) -> RequestCounts {
+        RequestCounts::default()
+    }
 
     /// Returns false if the store discards content. The content of large files is then not kept in memory until they
     /// are complete, and they are put without content.

@@ -9,6 +9,7 @@ use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::{ErrorKind, Result};
 
 use super::{EntryContent, ObjectPlace, Position, StorePage, StoredEntry};
@@ -60,6 +61,10 @@ fn within(directory: &EntryPath, path: &EntryPath) -> Result<EntryPath> {
 impl ObjectPlace for StoreSubtree {
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities()
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.store.requests()
     }
 
     fn keeps(&self) -> bool {

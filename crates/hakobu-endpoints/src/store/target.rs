@@ -14,6 +14,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::losses::{Loss, Losses};
 use hakobu_core::pack::{PackContent as Packed, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_core::{Error, Result};
 
@@ -30,6 +31,8 @@ use crate::local::errno::place;
 pub struct StoreTarget {
     shared: Arc<StoreTargetState>,
     capabilities: Capabilities,
+    /// The requests of the store before it was opened here.
+    before: RequestCounts,
 }
 
 /// The state that lanes share.
@@ -50,14 +53,19 @@ impl StoreTarget {
         let (owners, set_id) = (able.owners && grant.may_chown, able.set_id && grant.may_set_id);
         let capabilities = Capabilities { owners, set_id, lists_in_order: true, ..able };
         let (store, whole) = (StoreSubtree::of(store, root), StoreSubtree::grant(grant, root)?);
+        let before = store.requests();
         let shared = StoreTargetState { store, grant: whole, drafts: StoreDrafts::default() };
-        Ok(Granted::new(Self { shared: Arc::new(shared), capabilities }, grant.clone()))
+        Ok(Granted::new(Self { shared: Arc::new(shared), capabilities, before }, grant.clone()))
     }
 }
 
 impl Endpoint for StoreTarget {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.shared.store.requests().since(&self.before)
     }
 }
 
@@ -133,7 +141,7 @@ impl StoreTargetState {
                 self.digests(&directory, &names, key).map(TargetOutcome::Digests)
             }
             TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),
-            TargetOp::Begin { draft, begin } => {
+            TargetOp::Begin { draft, begin, .. } => {
                 self.begin(draft, &begin).map_err(|error| error.at(&begin.path))
             }
             TargetOp::HashRange { draft, extent, blocks: false } => {

@@ -4,6 +4,7 @@
 
 mod bench;
 mod conformance;
+mod examined;
 mod million;
 mod objects;
 mod pages;

@@ -43,6 +43,9 @@ mirror! {
         keeps_times: bool,
         reads_at_once: u16,
         lists_in_order: bool,
+    } without {
+        // No store is reached by this protocol.
+        listed, clock, request_costs, shared_names
     }
 }
 

@@ -56,6 +56,9 @@ mirror! {
         sampled_bytes: u64,
         directories_created: u64,
         sockets_skipped: u64,
+    } without {
+        // No store is reached by this protocol.
+        entries_examined
     }
 }
 

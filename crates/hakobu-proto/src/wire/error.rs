@@ -39,6 +39,7 @@ mirror! {
         Unsupported,
         Usage,
         WriteOnly,
+        Unauthenticated,
     }
 }
 

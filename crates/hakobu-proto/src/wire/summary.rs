@@ -27,6 +27,9 @@ mirror! {
         scan_ns: u64,
         transfer_ns: u64,
         deleted: Vec<EntryPath>,
+    } without {
+        // No store is reached by this protocol.
+        requests, planned_requests
     }
 }
 

@@ -37,6 +37,12 @@ impl HarnessCapabilities {
         self.target.modes && self.source.modes
     }
 
+    /// Returns true if a directory above an entry exists without being made, with the attributes of no directory in
+    /// particular. Then an entry of another kind can have its name.
+    pub fn implies_directories(&self) -> bool {
+        self.target.shared_names
+    }
+
     /// Returns true if entries keep the time that was set.
     pub fn keeps_times(&self) -> bool {
         self.target.keeps_times && self.source.keeps_times

@@ -40,7 +40,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     )
     .needs(&[Requirement::Root, Requirement::Owners, Requirement::SetId]),
     ConformanceCase::new("a directory can be made with ordinary permissions", make_directory)
-        .needs(&[Requirement::Directories]),
+        .needs(&[Requirement::EmptyDirectories]),
 ];
 
 /// A variety of modes and times.

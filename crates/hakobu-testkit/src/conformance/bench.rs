@@ -245,7 +245,8 @@ pub fn store_all(lane: &mut dyn TargetLane, pack: PackBuilder) {
 /// # Errors
 /// The errors of the lane.
 pub fn begin(lane: &mut dyn TargetLane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
-    done(&ask(lane, TargetOp::Begin { draft, begin: DraftParameters::file(path(at), size_bytes) })?)
+    let begin = DraftParameters::file(path(at), size_bytes);
+    done(&ask(lane, TargetOp::Begin { draft, begin, attributes: Some(attributes(0o644)) })?)
 }
 
 /// Writes one piece of a file of `size_bytes` and waits until it is acknowledged.

@@ -18,6 +18,10 @@ pub struct ConformanceCase {
 pub(super) enum Requirement {
     /// Directories are separate entries.
     Directories,
+    /// A directory and another entry cannot have the same name.
+    DistinctNames,
+    /// A directory can be made before something is in it or its attributes are set.
+    EmptyDirectories,
     /// Entries keep the time that was set.
     Times,
     /// Symbolic links can be created.
@@ -53,6 +57,8 @@ impl Requirement {
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Self::Directories => target.directories && source.directories,
+            Self::DistinctNames => !target.shared_names,
+            Self::EmptyDirectories => target.directories && !abilities.implies_directories(),
             Self::Times => abilities.keeps_times(),
             Self::Symlinks => target.symlinks,
             Self::LinkAttributes => target.symlinks && target.sets_links,

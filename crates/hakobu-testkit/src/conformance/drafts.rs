@@ -135,7 +135,7 @@ pub(super) fn leave_half(bench: &Workplace<'_>, at: &str) {
     let (size_bytes, chunk) = (2 * CHUNK_BYTES, Extent { offset: 0, length: CHUNK_BYTES });
     let begin =
         DraftParameters { version: Some(Digest::default()), ..DraftParameters::file(path(at), size_bytes) };
-    let begun = ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
+    let begun = ask(&mut *lane, TargetOp::Begin { draft: 1, begin, attributes: None }).unwrap();
     assert!(matches!(begun, TargetOutcome::Begun(_) | TargetOutcome::Done), "{begun:?}");
     let bytes = content(PIECE_BYTES);
     for piece in chunk.pieces() {

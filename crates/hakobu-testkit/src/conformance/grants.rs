@@ -4,10 +4,11 @@
 
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Change, TargetLane, TargetOp};
-use hakobu_core::entry::Attributes;
+use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::losses::LossKind;
+use hakobu_core::pack::RecordHead;
 
 use super::bench::*;
 use super::case::{ConformanceCase, Requirement};
@@ -20,10 +21,12 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase::new("a grant for one name is for that name only", one_name)
         .needs(&[Requirement::Directories]),
     ConformanceCase::new("the way to a granted place has to be there", way)
-        .needs(&[Requirement::Directories]),
+        .needs(&[Requirement::EmptyDirectories]),
     ConformanceCase::new("no more bytes than granted are written", bytes),
     ConformanceCase::new("set-ID bits that are not granted are left out and counted", set_id)
         .needs(&[Requirement::SetId]),
+    ConformanceCase::new("device nodes that are not granted are refused", devices)
+        .needs(&[Requirement::SpecialFiles]),
     ConformanceCase::new("owners that may not be set are counted, and set-ID bits go with them", owner)
         .needs(&[Requirement::Root, Requirement::Owners, Requirement::SetId]),
 ];
@@ -157,6 +160,17 @@ fn set_id(bench: &Workplace<'_>) {
     let mut seen = reader(bench);
     let modes = ["first", "second", "draft", "third"].map(|name| seen.metadata(name).mode);
     assert_eq!(modes, [0o755, 0o755, 0o755, 0o711]);
+}
+
+fn devices(bench: &Workplace<'_>) {
+    let target = bench.target_with(Grant { may_make_devices: false, ..Grant::everything() });
+    let mut pack = pack("", &[]);
+    pack.special(&RecordHead::new(b"block", attributes(0o600)), EntryKind::BlockDevice, 0x103);
+    pack.special(&RecordHead::new(b"character", attributes(0o600)), EntryKind::CharDevice, 0x103);
+    pack.special(&RecordHead::new(b"pipe", attributes(0o600)), EntryKind::Fifo, 0);
+    let (failures, _) = store(&mut *lane(&*target), pack).unwrap();
+    assert_eq!(failures, [(0, ErrorKind::Unsupported), (1, ErrorKind::Unsupported)]);
+    assert_eq!(reader(bench).names(""), [b"pipe"]);
 }
 
 fn owner(bench: &Workplace<'_>) {

@@ -15,6 +15,12 @@ pub trait Harness {
         true
     }
 
+    /// Returns the names of cases that do not hold here, because the server behind the endpoint has rules of its own that
+    /// no capability tells. They are not run.
+    fn exceptions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns a place over an existing directory on this machine. Only used if the harness's places have a
     /// [`TestPlace::directory`].
     fn over(&self, _directory: &Path) -> Option<Box<dyn TestPlace>> {

@@ -3,12 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
+use std::time::Duration;
+
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 
 use super::bench::*;
 use super::case::{ConformanceCase, Requirement};
-use super::sources::{NamedContent, confirm, fetch, file, listed, read, results_now};
+use super::sources::{NamedContent, confirm, examined, fetch, file, listed, read, results_now};
 use super::tree_writer::writer;
 
 pub(super) const CASES: &[ConformanceCase] = &[
@@ -47,7 +49,7 @@ fn changed(bench: &Workplace<'_>) {
     }
     let source = bench.source();
     let mut lane = lane(&*source);
-    let listing = listed(&mut *lane, "");
+    let listing = examined(bench, &mut *lane, "");
     changing.file("b longer", b"content and more");
     changing.file("c shorter", b"cont");
     changing.file("e rewritten", b"CONTENT");
@@ -65,10 +67,11 @@ fn changed(bench: &Workplace<'_>) {
         ("d gone", VANISHED),
         ("e rewritten", content(b"CONTENT")),
         ("f mode", content(b"content")),
-        ("h directory", CHANGED),
+        // A directory of the same name is another entry where both can exist.
+        ("h directory", if bench.abilities.source.shared_names { VANISHED } else { CHANGED }),
         ("m large", CHANGED),
     ]);
-    let now = listed(&mut *lane, "");
+    let now = examined(bench, &mut *lane, "");
     assert_eq!(results_now(&listing, &now, &fetched), expected);
 }
 
@@ -81,7 +84,7 @@ fn changed_links(bench: &Workplace<'_>) {
     }
     let source = bench.source();
     let mut lane = lane(&*source);
-    let listing = listed(&mut *lane, "");
+    let listing = examined(bench, &mut *lane, "");
     changing.symlink("b now a link", b"a same");
     // If the time of a symbolic link cannot be set, only a different length reveals a change within one step of the
     // clock.
@@ -89,15 +92,18 @@ fn changed_links(bench: &Workplace<'_>) {
     changing.remove(&["d gone"]);
     changing.file("e now a file", b"content");
     let fetched = fetch(&mut *lane, "", &listing, None);
+    // Where listings show no kinds, text and attributes arrive together, so a link is accepted as it is.
+    let shows_kinds = bench.abilities.source.listed.kinds;
+    let text = |text: &[u8]| if shows_kinds { CHANGED } else { Ok(text.to_vec()) };
     let expected = entries([
         ("a same", Ok(b"content".to_vec())),
-        ("b now a link", CHANGED),
-        ("c link", CHANGED),
+        ("b now a link", text(b"a same")),
+        ("c link", text(b"b")),
         ("d gone", VANISHED),
         ("e now a file", CHANGED),
         ("f same", Ok(b"a".to_vec())),
     ]);
-    let now = listed(&mut *lane, "");
+    let now = examined(bench, &mut *lane, "");
     assert_eq!(results_now(&listing, &now, &fetched), expected);
 }
 
@@ -157,6 +163,10 @@ fn big_change(bench: &Workplace<'_>) {
     let mut lane = lane(&*source);
     let file = file(&mut *lane, "big");
     assert!(read(&mut *lane, &file, 0, PIECE_BYTES).unwrap() == bytes[..PIECE_BYTES as usize]);
+    if !bench.abilities.source.listed.times {
+        // Times of uploads have whole seconds. Within one, two objects of one size look the same in listings.
+        std::thread::sleep(Duration::from_millis(1100));
+    }
     let other = vec![b'x'; bytes.len()];
     changing.file("big", &other);
     // An open file may be read further, but must not be mistaken for its replacement.

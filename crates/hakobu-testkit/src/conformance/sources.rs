@@ -13,6 +13,7 @@ use hakobu_core::endpoint::{
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
+use hakobu_core::listed::ListedAttributes;
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::pack::{PackContent, PackReader, PackRecord, RecordHead};
@@ -54,6 +55,18 @@ pub(super) fn fetch(
 /// Lists a directory whose entries are then read.
 pub(super) fn listed(lane: &mut dyn SourceLane, directory: &str) -> Arc<Listing> {
     Arc::new(list(lane, directory).unwrap())
+}
+
+/// Lists a directory whose entries are then read. What the listing does not show is asked for.
+pub(super) fn examined(bench: &Workplace<'_>, lane: &mut dyn SourceLane, directory: &str) -> Arc<Listing> {
+    let mut listing = list(lane, directory).unwrap();
+    if bench.abilities.source.listed != ListedAttributes::ALL {
+        for index in 0..listing.len() {
+            let at = path(directory).join(listing.name(index)).unwrap();
+            *listing.metadata_mut(index).unwrap() = lane.inspect(at).unwrap().unwrap();
+        }
+    }
+    Arc::new(listing)
 }
 
 /// The name of an entry, with its content or the reason why it is missing.
@@ -118,7 +131,7 @@ fn packed(bench: &Workplace<'_>) {
 /// Checks that all entries of `d` are put into a pack.
 pub(super) fn are_packed(bench: &Workplace<'_>, expected: &[(&str, Vec<u8>)]) {
     let mut lane = lane(&*bench.source());
-    let listing = listed(&mut *lane, "d");
+    let listing = examined(bench, &mut *lane, "d");
     let fetched = fetch(&mut *lane, "d", &listing, None);
     let expected: Vec<NamedContent> =
         expected.iter().map(|(name, bytes)| (name.as_bytes().to_vec(), Ok(bytes.clone()))).collect();
@@ -170,7 +183,7 @@ fn renamed(bench: &Workplace<'_>) {
     writer(bench).file("here", b"x");
     let source = bench.source();
     let mut lane = lane(&*source);
-    let listing = listed(&mut *lane, "");
+    let listing = examined(bench, &mut *lane, "");
     let fetched = fetch(&mut *lane, "", &listing, Some(b"there"));
     assert_eq!(results(&listing, &fetched), [(b"there".to_vec(), Ok(b"x".to_vec()))]);
 }

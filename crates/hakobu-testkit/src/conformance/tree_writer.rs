@@ -75,7 +75,11 @@ impl TreeWriter<'_> {
             }
             return;
         }
-        let make = |at: T| Change::MakeDirectory { path: path(at), mode: 0o755 };
+        let is_made_by_attributes = self.bench.abilities.implies_directories();
+        let make = |at: T| match is_made_by_attributes {
+            true => Change::Directory { path: path(at), attributes: attributes(0o755), extended: None },
+            false => Change::MakeDirectory { path: path(at), mode: 0o755 },
+        };
         self.apply(all.into_iter().map(make).collect());
     }
 

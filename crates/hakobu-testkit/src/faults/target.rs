@@ -50,7 +50,7 @@ impl Fallible for TargetOp {
                 vec![directory.as_bytes().to_vec()]
             }
             Self::WritePack { pack } => directories_of(pack),
-            Self::Begin { draft, begin } => {
+            Self::Begin { draft, begin, .. } => {
                 let path = begin.path.as_bytes().to_vec();
                 lock(&state.drafts).insert(*draft, path.clone());
                 vec![path]

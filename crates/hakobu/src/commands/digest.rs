@@ -22,6 +22,7 @@ use serde::Serialize;
 use crate::commands::shared::findings::Findings;
 use crate::commands::shared::headings::{DISKS, OUTPUT, TRANSFER};
 use crate::commands::shared::login::LoginArguments;
+use crate::commands::shared::store::{ObjectArguments, StoreArguments, is_in_object_store};
 use crate::language::Language;
 use crate::prompts::Terminal;
 use crate::render::json::{self, JsonPath};
@@ -29,7 +30,7 @@ use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
 use crate::settings_file::{name_places, ssh_variable};
 use crate::words::machines;
-use crate::{exit, output, run, signals};
+use crate::{exit, messages, output, run, signals};
 
 pub(crate) const DIGEST_HELP: &str = "\
 The data is read on the host that holds it; disks are read bypassing the page cache. BLAKE3 uses all cores. Only digests \
@@ -48,7 +49,7 @@ while it was read, 6 refused (it is in use), 130 interrupted.";
 /// The arguments of `digest`.
 #[derive(Debug, Args)]
 pub struct DigestArguments {
-    /// File, tree or block device: path, host:path, ssh://host:port/path or sftp://host/path
+    /// File, tree or block device: path, host:path, ssh://host:port/path, sftp://host/path or s3://bucket/path
     #[arg(value_name = "LOCATION")]
     pub location: OsString,
 
@@ -77,6 +78,10 @@ pub struct DigestArguments {
     /// The login on the other machine.
     #[command(flatten)]
     pub login: LoginArguments,
+
+    /// The options for reaching object stores.
+    #[command(flatten)]
+    pub store: StoreArguments,
 }
 
 /// The error for `-` as location.
@@ -101,6 +106,8 @@ pub fn digest_request(
     request.live = typed.live;
     request.skip_unreadable = typed.on_read_error == "skip";
     found.login(&typed.login, environment_ssh, &mut request);
+    let settings = found.store(&typed.store, &ObjectArguments::default(), request.sources.first());
+    (request.source_store, request.target_store) = (settings.clone(), settings);
     name_places(&mut found.errors, &typed.login.from_files);
     found.or(request)
 }
@@ -136,6 +143,8 @@ pub fn digest(typed: &DigestArguments) -> u8 {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };
+    let in_vain = typed.store.without_effect(request.sources.iter().any(is_in_object_store));
+    in_vain.iter().for_each(|words| output::tell_translated(&messages::note(words)));
     let cancel = match signals::cancel_flag() {
         Ok(cancel) => cancel,
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),

@@ -19,10 +19,11 @@ use crate::commands::shared::findings::Findings;
 use crate::commands::shared::headings::OUTPUT;
 use crate::commands::shared::login::LoginArguments;
 use crate::commands::shared::looking;
+use crate::commands::shared::store::{ObjectArguments, StoreArguments, is_in_object_store};
 use crate::language::Language;
 use crate::render::json::{JsonPath, one_line};
 use crate::settings_file::{name_places, ssh_variable};
-use crate::{exit, output, words};
+use crate::{exit, messages, output, words};
 
 /// The schema of what `--json` prints.
 const SCHEMA: &str = "hakobu.ls/1";
@@ -63,6 +64,7 @@ Symbolic links are not followed, except LOCATION itself.
 Examples:
   hakobu ls -l host:/data
   hakobu ls sftp://user@host:2222/upload
+  hakobu ls -l s3://bucket/data
   hakobu ls -R --json host:/data | jq -r 'select(.kind == \"file\") | .path'
 
 Exit codes: 0 listed, 1 failed, 2 wrong usage, 3 some directories could not be listed, 130 interrupted.";
@@ -70,7 +72,7 @@ Exit codes: 0 listed, 1 failed, 2 wrong usage, 3 some directories could not be l
 /// The arguments of `ls`.
 #[derive(Debug, Args)]
 pub struct LsArguments {
-    /// Directory or file: a path, host:path, ssh://host:port/path or sftp://host/path
+    /// Directory or file: a path, host:path, ssh://host:port/path, sftp://host/path or s3://bucket/path
     #[arg(value_name = "LOCATION", default_value = ".")]
     pub location: OsString,
 
@@ -89,6 +91,10 @@ pub struct LsArguments {
     /// The login on the other machine.
     #[command(flatten)]
     pub login: LoginArguments,
+
+    /// The options for reaching object stores.
+    #[command(flatten)]
+    pub store: StoreArguments,
 }
 
 /// Returns the request that the arguments of `ls` stand for.
@@ -120,6 +126,8 @@ pub fn ls_request(
         }
     }
     found.login(&typed.login, environment_ssh, &mut request.copy);
+    let settings = found.store(&typed.store, &ObjectArguments::default(), request.copy.sources.first());
+    (request.copy.source_store, request.copy.target_store) = (settings.clone(), settings);
     // From settings files they are for other commands.
     (request.copy.sudo, request.copy.agent) = (false, None);
     request.copy.logins.iter_mut().for_each(|login| (login.sudo, login.agent) = (false, None));
@@ -133,6 +141,8 @@ pub fn ls(typed: &LsArguments) -> u8 {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };
+    let in_vain = typed.store.without_effect(request.copy.sources.iter().any(is_in_object_store));
+    in_vain.iter().for_each(|words| output::tell_translated(&messages::note(words)));
     let hosts: Vec<_> = request.copy.sources.iter().filter_map(|location| location.ssh_host()).collect();
     let mut failed = 0_u64;
     let zone = TimeZone::system();

@@ -35,11 +35,15 @@ pub fn page(verb: Option<&str>) -> Option<io::Result<Vec<u8>>> {
 }
 
 /// The variables that hakobu reads, and what they do.
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 10] = [
     ("HAKOBU_SSH", "The ssh command to log in with, unless --ssh is given. Overrides settings files."),
     ("HAKOBU_SETTINGS", "A settings file to use instead of the usual ones; none for no settings file."),
     ("HAKOBU_STATE", "The directory for jobs and for the state of interrupted runs."),
     ("RSYNC_PASSWORD", "The password for an rsync daemon."),
+    (
+        "AWS_PROFILE, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL",
+        "Profile, keys, region and server of S3, as for aws, with all other variables of credentials that it reads.",
+    ),
     (
         "LC_ALL, LC_MESSAGES, LANG",
         "The locale, of which the first that is not empty counts. Where it is Japanese, as ja_JP.UTF-8, messages and reports \

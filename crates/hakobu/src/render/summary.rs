@@ -3,11 +3,13 @@
 use hakobu_core::counters::LaneStage;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
+use hakobu_core::report::ReportRequests;
 use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, ReportEnd,
     UsedTransport, Verified, from_base64,
 };
 use hakobu_core::request::CipherChoice;
+use hakobu_core::requests::RequestCounts;
 use hakobu_core::units::{format_bytes, format_rate};
 
 use crate::language::Language;
@@ -35,6 +37,7 @@ pub fn lines(report: &Report, verbose: bool, language: Language) -> Vec<String> 
     lines.extend(outages(report, language));
     lines.extend(paused(report, language));
     lines.extend(held_still(report, language));
+    lines.extend(requests(report, language));
     if report.verified == Verified::Medium && !verbose {
         lines.push(localized!(language, "verified: {}", phrase(language, check(report))));
     }
@@ -145,6 +148,7 @@ pub(crate) fn entries(report: &Report, language: Language) -> String {
         (entries.only_in_target, false, localized!(language, "{} only in the target", only_in_target)),
         (entries.skipped, false, localized!(language, "{} skipped", count(entries.skipped)) + &sockets),
         (entries.failed, false, localized!(language, "{} failed", count(entries.failed))),
+        (entries.examined, false, localized!(language, "{} examined", count(entries.examined))),
     ];
     let shown = counts.into_iter().filter(|(count, always, _)| *always && !is_one || *count > 0);
     shown.map(|(_, _, words)| words).collect::<Vec<_>>().join(language.say(", ", "、"))
@@ -433,6 +437,24 @@ fn paused(report: &Report, language: Language) -> Option<String> {
         .then(|| localized!(language, "paused for {} by the timetable of --bwlimit", time))
 }
 
+fn requests(report: &Report, language: Language) -> Vec<String> {
+    let ReportRequests { source, target, planned_source, planned_target } = &report.requests;
+    let kinds = |counts: &RequestCounts| {
+        let kinds = counts.kinds().map(|(kind, count)| format!("{} {kind}", language.count(count)));
+        kinds.collect::<Vec<_>>().join(", ")
+    };
+    let of = |counts: &Option<RequestCounts>| counts.as_ref().map(kinds).filter(|kinds| !kinds.is_empty());
+    [
+        of(source).map(|kinds| localized!(language, "requests at the source: {}", kinds)),
+        of(target).map(|kinds| localized!(language, "requests at the target: {}", kinds)),
+        of(planned_source).map(|kinds| localized!(language, "the plan takes, at the source: {}", kinds)),
+        of(planned_target).map(|kinds| localized!(language, "the plan takes, at the target: {}", kinds)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 fn details(report: &Report, language: Language) -> Vec<String> {
     let seconds = &report.seconds;
     let spent = |seconds: f64| language.seconds(seconds);
@@ -514,6 +536,25 @@ mod tests {
         assert_eq!(one("-", updated), "1 written");
         let failed = CounterTotals { entries_failed: 1, ..CounterTotals::default() };
         assert_eq!(one("f", failed), "0 created, 0 updated, 0 unchanged, 1 failed");
+    }
+
+    #[test]
+    fn requests_are_told_if_there_were_any() {
+        let mut report = report();
+        let source = RequestCounts { list: 1_000, head: 3, sent_bytes: 7, ..RequestCounts::default() };
+        report.requests.source = Some(source);
+        report.requests.planned_target = Some(RequestCounts { put: 2, ..RequestCounts::default() });
+        assert_eq!(
+            lines(&report, false, EN)[2..],
+            ["requests at the source: 1 000 list, 3 head", "the plan takes, at the target: 2 put"]
+        );
+    }
+
+    #[test]
+    fn what_was_examined_is_told_if_anything_was() {
+        let mut report = report();
+        report.entries.examined = 14;
+        assert_eq!(entries(&report, EN), "3 created, 2 updated, 1 000 unchanged, 14 examined");
     }
 
     #[test]

@@ -8,8 +8,10 @@ use crate::settings_file::host_settings::{HERE, RunHosts};
 use clap::ArgMatches;
 use hakobu_core::location::{Location, SshHost};
 
+use super::keywords::Keyword;
 use crate::commands::copy::pairs;
 use crate::commands::shared::login;
+use crate::commands::shared::store::{is_in_object_store, pattern_name};
 
 /// Returns the hosts that a command line names. Invalid arguments are ignored; they are reported elsewhere.
 pub(crate) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
@@ -65,8 +67,32 @@ pub(crate) fn run_of_one(word: &OsStr) -> RunHosts {
     of_hosts(host.or_else(located).into_iter())
 }
 
-/// The name of the machine on which a location is.
+/// Returns true if a name in patterns is that of an object store.
+pub(crate) fn is_store(host: &str) -> bool {
+    host.contains("://")
+}
+
+/// Returns true if an option has an effect on runs with these hosts.
+pub(crate) fn concerns(keyword: &Keyword, run: &RunHosts) -> bool {
+    let is_far = || run.hosts.iter().any(|host| host != HERE && !is_store(host));
+    match (keyword.store, keyword.objects) {
+        (true, true) => run.pairs.iter().any(|(_, target)| is_store(target)),
+        (true, false) => run.hosts.iter().any(|host| is_store(host)),
+        _ => !keyword.is_of_another_machine() || is_far(),
+    }
+}
+
+/// Returns the hosts that can have values of their own for an option.
+pub(crate) fn hosts_of<'a>(keyword: &Keyword, run: &'a RunHosts) -> Vec<&'a String> {
+    let takes = |host: &&String| !(keyword.login || keyword.store) || is_store(host) == keyword.store;
+    run.hosts.iter().filter(takes).collect()
+}
+
+/// The name of the machine on which a location is, or of the object store.
 fn host_of(location: &Location) -> String {
+    if let Some(store) = location.store().filter(|_| is_in_object_store(location)) {
+        return pattern_name(store);
+    }
     let host = location.ssh_host().or(location.rsync_host());
     host.map_or(HERE.to_owned(), |host| host.host.clone())
 }

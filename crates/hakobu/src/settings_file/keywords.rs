@@ -18,10 +18,14 @@ pub(crate) struct Keyword {
     moves: bool,
     /// True if the option concerns the agent, and so has no effect on `hakobu ls`.
     agent: bool,
+    /// True if the option concerns object stores, and so has no effect without one.
+    pub store: bool,
+    /// True if the option concerns what is written to an object store.
+    pub objects: bool,
 }
 
 /// All of them. Whatever `hakobu copy` has as an option can be one: it takes a line here.
-pub(crate) const KEYWORDS: [Keyword; 21] = [
+pub(crate) const KEYWORDS: [Keyword; 31] = [
     value("ssh", "ssh").of_login(),
     value("agent", "found on the PATH there, else uploaded").of_login().of_agent(),
     flag("sudo").of_login().of_agent(),
@@ -43,14 +47,34 @@ pub(crate) const KEYWORDS: [Keyword; 21] = [
     value("allow", "nothing"),
     flag("by-name"),
     flag("nice"),
+    value("endpoint", "the vendor's").of_stores(),
+    value("region", "that of the profile").of_stores(),
+    value("profile", "default").of_stores(),
+    flag("no-sign-request").of_stores(),
+    flag("request-payer").of_stores(),
+    value("addressing", "auto").of_stores(),
+    value("storage-class", "the store's").of_stores().of_objects().of_moving(),
+    value("sse", "the bucket's").of_stores().of_objects().of_moving(),
+    value("acl", "the bucket's").of_stores().of_objects().of_moving(),
+    value("content-type", "by the extension").of_stores().of_objects().of_moving(),
 ];
 
 const fn value(name: &'static str, default: &'static str) -> Keyword {
-    Keyword { name, default, is_flag: false, login: false, travels: false, moves: false, agent: false }
+    Keyword {
+        name,
+        default,
+        is_flag: false,
+        login: false,
+        travels: false,
+        moves: false,
+        agent: false,
+        store: false,
+        objects: false,
+    }
 }
 
 const fn flag(name: &'static str) -> Keyword {
-    Keyword { name, default: "no", is_flag: true, login: false, travels: false, moves: false, agent: false }
+    Keyword { is_flag: true, ..value(name, "no") }
 }
 
 impl Keyword {
@@ -73,6 +97,14 @@ impl Keyword {
 
     const fn of_agent(self) -> Self {
         Self { agent: true, ..self }
+    }
+
+    const fn of_stores(self) -> Self {
+        Self { store: true, ..self }
+    }
+
+    const fn of_objects(self) -> Self {
+        Self { objects: true, ..self }
     }
 
     /// The parser's name of the option.

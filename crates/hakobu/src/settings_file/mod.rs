@@ -12,12 +12,14 @@ pub mod host_settings;
 pub(crate) mod hosts;
 pub(crate) mod keywords;
 pub(crate) mod options;
+mod store_overrides;
 
 pub(crate) use self::environment::{SSH_VARIABLE, ssh_variable};
 pub use self::from_file::FromFile;
 pub(crate) use self::from_file::name_places;
 pub use self::host_login::FileLogin;
 pub(crate) use self::options::{of_way, settle};
+pub use self::store_overrides::StoreOverrides;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::settings_file::host_settings::HERE;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use hakobu_core::error::Error;
@@ -12,8 +11,9 @@ use super::environment::{environment, ssh_variable};
 use super::files::SettingsFiles;
 use super::from_file::FromFile;
 use super::host_login::FileLogin;
-use super::hosts::{OfHost, of_bench, run_hosts};
+use super::hosts::{OfHost, concerns, hosts_of, is_store, of_bench, run_hosts};
 use super::keywords::{KEYWORDS, Keyword};
+use super::store_overrides::StoreOverrides;
 
 /// A command line with the options that settings files add.
 pub(crate) struct ResolvedOptions {
@@ -21,6 +21,7 @@ pub(crate) struct ResolvedOptions {
     pub words: Vec<OsString>,
     pub from_files: Vec<FromFile>,
     pub logins: Vec<FileLogin>,
+    pub stores: Vec<StoreOverrides>,
 }
 
 /// Adds settings from files to the command line that `matches` are of. Returns `None` if there are none.
@@ -39,21 +40,35 @@ pub(crate) fn settle(
     }
     let files = SettingsFiles::read(typed.get_one::<PathBuf>("settings").map(PathBuf::as_path))?;
     let run = run_hosts(verb, typed);
-    let is_far = run.hosts.iter().any(|host| host != HERE);
     let applies = |keyword: &Keyword| {
         takes(&keyword.id())
             && keyword.is_for(verb)
-            && (is_far || !keyword.is_of_another_machine())
+            && concerns(keyword, &run)
             && !is_typed(typed, keyword)
             && environment(keyword).is_none()
     };
     let (mut options, mut from_files) = (Vec::new(), Vec::new());
+    let machines = run.hosts.iter().filter(|host| !is_store(host));
     let mut logins: Vec<_> =
-        run.hosts.iter().map(|host| FileLogin { host: host.clone(), ..FileLogin::default() }).collect();
+        machines.map(|host| FileLogin { host: host.clone(), ..FileLogin::default() }).collect();
+    let mut stores: Vec<_> =
+        run.hosts.iter().filter(|host| is_store(host)).map(|host| StoreOverrides::new(host)).collect();
     let mut differ = false;
     for keyword in KEYWORDS.iter().filter(|keyword| applies(keyword)) {
-        let of_hosts: Vec<_> = run.hosts.iter().map(|host| files.first(keyword, &run.of(host))).collect();
-        if keyword.login && of_hosts.windows(2).any(|two| value(&two[0]) != value(&two[1])) {
+        let hosts = hosts_of(keyword, &run);
+        let of_hosts: Vec<_> = hosts.iter().map(|host| files.first(keyword, &run.of(host))).collect();
+        let is_one = of_hosts.windows(2).all(|two| value(&two[0]) == value(&two[1]));
+        if keyword.store && !is_one {
+            for (store, found) in stores.iter_mut().zip(&of_hosts) {
+                store.take(keyword, value(found));
+            }
+            from_files.extend(of_hosts.into_iter().flatten());
+        } else if keyword.store {
+            if let Some(found) = of_hosts.into_iter().flatten().next() {
+                options.extend(keyword.option(&found.value));
+                from_files.push(found);
+            }
+        } else if keyword.login && !is_one {
             differ = true;
             for (login, found) in logins.iter_mut().zip(&of_hosts) {
                 login.take(keyword, value(found));
@@ -80,7 +95,7 @@ pub(crate) fn settle(
         logins.clear();
     }
     let words = words.iter().take(2).cloned().chain(options).chain(words.iter().skip(2).cloned()).collect();
-    Ok(Some(ResolvedOptions { words, from_files, logins }))
+    Ok(Some(ResolvedOptions { words, from_files, logins, stores }))
 }
 
 /// Whatever the files say for runs between this machine and a host, whichever way, or on this machine alone.
@@ -93,7 +108,7 @@ pub(crate) fn of_way(
 ) -> Result<Vec<FromFile>, Vec<Error>> {
     let files = SettingsFiles::read(named)?;
     let run = of_bench(host);
-    let applies = |keyword: &&Keyword| host.is_some() || !keyword.is_of_another_machine();
+    let applies = |keyword: &&Keyword| concerns(keyword, &run);
     Ok(KEYWORDS.iter().filter(applies).filter_map(|keyword| files.first(keyword, &run)).collect())
 }
 

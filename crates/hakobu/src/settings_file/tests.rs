@@ -44,6 +44,16 @@ fn each_keyword_is_an_option_of_copy_and_takes_what_that_takes() {
         "allow setuid",
         "by-name no",
         "nice yes",
+        "endpoint http://localhost:9000",
+        "region eu-west-1",
+        "profile backup",
+        "no-sign-request yes",
+        "request-payer no",
+        "addressing path",
+        "storage-class STANDARD_IA",
+        "sse aws:kms:alias/backup",
+        "acl bucket-owner-full-control",
+        "content-type application/octet-stream",
     ];
     assert_eq!(lines.len(), KEYWORDS.len());
     for line in lines {
@@ -63,6 +73,9 @@ fn a_value_that_is_none_for_its_option_is_told_with_its_place() {
         ("agent -x", 0, "path of hakobu"),
         ("require gold", 0, "is not one of"),
         ("retry-for soon", 0, ""),
+        ("endpoint localhost:9000", 0, "http://HOST:PORT"),
+        ("addressing host", 0, "it is one of auto, path, virtual"),
+        ("sse aes", 0, "must be AES256"),
     ] {
         let (at, said) = checked(line).unwrap_err();
         assert!(at == column && said.contains(words) && !said.is_empty(), "{line}: {at} {said}");
@@ -84,11 +97,17 @@ fn machines_are_found_where_they_are_named() {
     assert_eq!(run("sync a rsync://mirror/m/").hosts, ["mirror"]);
     assert_eq!(run("verify a b"), RunHosts { hosts: vec![HERE.into()], pairs: vec![pair(HERE, HERE)] });
     assert_eq!(run("digest h:/a").hosts, ["h"]);
+    assert_eq!(run("ls s3://bucket/a").hosts, ["s3://bucket"]);
+    let stores = run("copy s3://one/a gs://two/b");
+    assert_eq!(stores.hosts, ["s3://one", "gs://two"]);
+    assert_eq!(stores.pairs, [pair("s3://one", "gs://two")]);
+    assert_eq!(run("copy a null://").hosts, [HERE]);
     assert_eq!(run("doctor me@h").hosts, ["h"]);
     assert_eq!(run("disks").hosts, [HERE]);
     assert_eq!(run_of_one(OsStr::new("me@h")).hosts, ["h"]);
     assert_eq!(run_of_one(OsStr::new("h:/a")).hosts, ["h"]);
     assert_eq!(run_of_one(OsStr::new("/a")).hosts, [HERE]);
+    assert_eq!(run_of_one(OsStr::new("s3://bucket")).hosts, ["s3://bucket"]);
 }
 
 #[test]

@@ -131,8 +131,9 @@ fn sources() -> Vec<PathBuf> {
     while let Some(directory) = open.pop() {
         for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let is_built = name == "target" && !path.components().any(|part| part.as_os_str() == "src");
             match path.is_dir() {
-                true if !["tests", "hakobu-testkit", "target"].contains(&name.as_str()) => open.push(path),
+                true if !["tests", "hakobu-testkit"].contains(&name.as_str()) && !is_built => open.push(path),
                 false if name.ends_with(".rs") && !name.ends_with("tests.rs") => found.push(path),
                 _ => {}
             }

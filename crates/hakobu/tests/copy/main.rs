@@ -42,6 +42,7 @@ mod program;
 mod refusals;
 mod settings;
 mod slow;
+mod stores;
 mod streams;
 mod surprises;
 mod sync;

@@ -128,6 +128,35 @@ fn what_holds_is_shown_with_where_it_comes_from() {
 }
 
 #[test]
+fn stores_have_sections_of_their_own() {
+    let home = Home::with(
+        "storage-class = 'STANDARD_IA'\nssh = 'ssh -4'\n\
+         [[host]]\nmatch = 's3://backup-*'\nendpoint = 'http://127.0.0.1:9'\n\
+         [[host]]\nmatch = 's3://public'\nno-sign-request = true\n\
+         [[pair]]\nsource = 'localhost'\ntarget = 's3://*'\nlanes = 3\n",
+    );
+    assert_eq!(home.value("s3://backup-1/x", "endpoint"), pair("http://127.0.0.1:9", "config.toml:5"));
+    assert_eq!(home.value("a s3://backup-1/x", "lanes"), pair("3", "config.toml:12"));
+    assert_eq!(home.value("s3://public a", "no-sign-request"), pair("yes", "config.toml:8"));
+    assert_eq!(home.value("s3://public a", "endpoint"), pair("the vendor's", "default"));
+    let (_, out, _) = home.run("settings s3://public/a s3://backup-1/b");
+    for words in ["endpoint (s3://backup-1) ", "no-sign-request (s3://public) "] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    // The login has no effect without another machine, nor do stores without one of them.
+    assert!(out.contains("\nonly for other machines, shown if one is named: ssh, "), "{out}");
+    assert!(
+        home.run("settings a h:b").1.contains("\nonly for object stores, shown if one is named: endpoint, ")
+    );
+    let at = home.0.path();
+    fs::write(at.join("a"), "content").unwrap();
+    let (code, _, err) = home.run("copy a b");
+    assert!(code == 0 && err.is_empty(), "{err}");
+    let (code, _, err) = home.run("copy --endpoint nowhere a s3://public");
+    assert!(code == 2 && err.contains("--endpoint: must be the URL of a server"), "{err}");
+}
+
+#[test]
 fn another_machine_may_have_another_login() {
     let home = Home::with(
         "[[host]]\nmatch = 'one'\nssh = 'ssh -i first'\n[[host]]\nmatch = 'two'\nssh = 'ssh -i second'\nsudo = true\n",

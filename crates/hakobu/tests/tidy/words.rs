@@ -6,12 +6,13 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 91] = [
+const VERBS: [&str; 93] = [
     "accept",
     "add",
     "adopt",
     "allow",
     "ask",
+    "begin",
     "believe",
     "bound",
     "build",
@@ -81,6 +82,7 @@ const VERBS: [&str; 91] = [
     "rewrite",
     "run",
     "say",
+    "send",
     "set",
     "shorten",
     "show",
@@ -222,7 +224,7 @@ fn vague_comments_are_told_from_others() {
 #[test]
 fn the_size_of_the_product_is_bounded() {
     // Raise this only for a new part of the product.
-    const LINES_MAX: usize = 98_000;
+    const LINES_MAX: usize = 110_000;
     let mut lines = 0;
     for path in sources().into_iter().filter(|path| !is_test(path)) {
         let name = path.to_string_lossy().into_owned();

@@ -72,6 +72,9 @@ impl Join<'_> {
     }
 
     pub(super) fn begin_extras(&mut self, parts: &[OriginListing], target: &Listing) {
+        if self.again {
+            return;
+        }
         if self.verifies() && self.is_complete(parts) {
             self.matched = vec![false; target.len()];
         }
@@ -86,6 +89,9 @@ impl Join<'_> {
 
     /// Handles the target's entries that were not found at the source. `matched`: the number of those that were found.
     pub(super) fn end_extras(&mut self, target: &Listing, matched: u64) {
+        if self.again {
+            return;
+        }
         if self.verifies() {
             return self.verify_extras(target);
         }

@@ -22,7 +22,7 @@ impl Join<'_> {
             _ if compared => true,
             Action::Create | Action::Replace => true,
             Action::SetAttributes | Action::Leave => false,
-            Action::Conflict | Action::MakeWay | Action::Skip => return false,
+            Action::Conflict | Action::MakeWay | Action::Examine | Action::Skip => return false,
         };
         let (Some(inode), true) = (metadata.inode, takes_part) else { return false };
         let (Ok(path), Ok(_)) = (self.node.target.join(name), self.below.join(name)) else { return false };

@@ -207,7 +207,7 @@ impl Join<'_> {
                 let kind = lost.iter().find(|kind| !kind.is_of_target() && require.contains(kind))?;
                 Some(unmet(*kind))
             }
-            Action::Skip | Action::MakeWay => None,
+            Action::Skip | Action::Examine | Action::MakeWay => None,
         }
     }
 

@@ -6,7 +6,7 @@ impl Join<'_> {
     /// Records the target's names if it ignores case.
     pub(super) fn begin_names(&mut self, target: &Listing) {
         let writes = !self.verifies() && !self.hashes() && !self.removes();
-        if !writes || !self.shared.setup.target.capabilities().names.ignores_case {
+        if !writes || self.again || !self.shared.setup.target.capabilities().names.ignores_case {
             return;
         }
         let mut folded = FoldedNames::default();
@@ -19,7 +19,7 @@ impl Join<'_> {
 
     /// Fails if the target cannot hold a name of the source.
     pub(super) fn check_name(&mut self, name: &[u8]) -> Result<()> {
-        if self.removes() {
+        if self.removes() || self.verifies() || self.hashes() {
             return Ok(());
         }
         let name = self.target_name.unwrap_or(name);

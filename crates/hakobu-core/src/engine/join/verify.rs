@@ -89,7 +89,7 @@ impl Join<'_> {
         self.node.hold(1);
         let (node, origin) = (self.node.clone(), self.origin);
         let compare = Some(self.compared_as.clone());
-        self.found.packs.push(PackTask { node, origin, picks, compare });
+        self.found.packs.push(PackTask { node, origin, picks, compare, resend: None });
     }
 
     /// Compares an entry of a part with the target's entry.

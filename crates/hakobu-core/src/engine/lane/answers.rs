@@ -56,6 +56,9 @@ impl Worker<'_> {
                 self.applied(&entries, &node, failures);
                 Ok(())
             }
+            (PendingPurpose::Examined { examination, number }, Ok(TargetOutcome::Stat(there))) => {
+                self.examined(examination, number, Ok(there))
+            }
             (PendingPurpose::Digested { task }, Ok(TargetOutcome::Digests(theirs))) => {
                 let ours = self.digests.remove(&completion.ticket).ok_or_else(unexpected)?;
                 self.compared(&task, ours, theirs)
@@ -133,6 +136,9 @@ impl Worker<'_> {
             PendingPurpose::Applied { entries, node } => {
                 let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
                 self.applied(&entries, &node, failures);
+            }
+            PendingPurpose::Examined { examination, number } => {
+                return self.examined(examination, number, Err(error));
             }
             PendingPurpose::Digested { task } => {
                 for pick in 0..task.picks.entries.len() as u32 {

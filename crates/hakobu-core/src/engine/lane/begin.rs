@@ -88,6 +88,7 @@ impl Worker<'_> {
             if let (Some(name), Some(metadata)) = (name, metadata) {
                 listing.push(name, metadata)?;
             }
+            listing.mark_exact();
             Ok(listing)
         };
         let mut parts = Vec::with_capacity(group.len());
@@ -301,7 +302,16 @@ impl Worker<'_> {
             }
         };
         let attributes = kept.unwrap_or(metadata).attributes();
-        let node = DirectoryNode::new(place, (Some(attributes), counted), None, touched);
+        let proof = match there.filter(|there| there.kind == EntryKind::Directory) {
+            Some(there) if place.0.len() == 1 => self.shared.proof((metadata, there), true),
+            _ => DirectoryProof::default(),
+        };
+        let (end, ctime) =
+            ((Some(attributes), counted), self.shared.evidence.must_recheck().then_some(metadata.ctime));
+        let node = DirectoryNode::with_proof(place, end, None, (touched, proof, ctime));
+        if kept.is_none() && self.shared.renews(proof) {
+            node.touch();
+        }
         self.shared.queue.add(vec![DirectoryTask::new(node, state)], Vec::new(), Vec::new());
         Ok(())
     }

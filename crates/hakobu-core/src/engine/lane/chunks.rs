@@ -68,9 +68,10 @@ impl Worker<'_> {
                 ComparedExtent::Some => {}
             }
         }
-        let mut next = self.next_chunk(file)?;
+        let mut run = ChunkRun::default();
+        let mut next = self.next_chunk(file, &mut run)?;
         while let Some(chunk) = next {
-            let following = self.take_following(file);
+            let following = self.take_following(file, &mut run);
             if file.has_failed() {
                 self.fail_file(file, given_up(), 1)?;
             } else if let Err(error) = self.chunk(file, ChunkCursor { chunk, following }, None) {
@@ -80,27 +81,33 @@ impl Worker<'_> {
                 self.fail_file(file, at_source(error), 1)?;
             }
             // Other lanes take the remaining chunks if this lane has to rest.
-            if !self.go_on()? || following.is_none() && !self.shared.gate.lets(self.index) {
+            let may_rest = following.is_none() && run.is_empty();
+            if !self.go_on()? || may_rest && !self.shared.gate.lets(self.index) {
                 return Ok(());
             }
-            next = following.map_or_else(|| self.next_chunk(file), |following| Ok(Some(following)))?;
+            next = match following {
+                Some(following) => Some(following),
+                None => self.next_chunk(file, &mut run)?,
+            };
         }
         Ok(())
     }
 
     /// Takes the chunk after the current one, so that it can be read ahead, unless other lanes would lack it.
-    fn take_following(&self, file: &LargeFile) -> Option<Extent> {
-        let takes = self.source.reads_ahead()
-            && !file.is_open_ended()
-            && file.chunks_left() > file.lanes() as u64
-            && self.shared.gate.lets(self.index);
-        if takes { file.take_chunk() } else { None }
+    fn take_following(&self, file: &LargeFile, run: &mut ChunkRun) -> Option<Extent> {
+        if !self.source.reads_ahead() || file.is_open_ended() {
+            return None;
+        }
+        run.take().or_else(|| {
+            let takes = file.chunks_left() > file.lanes() as u64 && self.shared.gate.lets(self.index);
+            if takes { run.begin(file.take_run()) } else { None }
+        })
     }
 
     /// Returns the next chunk for this lane. For a stream it is the one that has just been read.
-    fn next_chunk(&mut self, file: &Arc<LargeFile>) -> Result<Option<Extent>> {
+    fn next_chunk(&mut self, file: &Arc<LargeFile>, run: &mut ChunkRun) -> Result<Option<Extent>> {
         if !file.is_open_ended() {
-            return Ok(file.take_chunk());
+            return Ok(run.take().or_else(|| run.begin(file.take_run())));
         }
         while file.has_chunks_left() {
             self.enter(LaneStage::Read);
@@ -427,6 +434,30 @@ fn misplaced(piece: Extent) -> Error {
         piece.offset
     );
     Error::new(ErrorKind::Corrupt, "writing", words)
+}
+
+/// The chunks of a run that a lane has taken and not begun.
+#[derive(Default)]
+struct ChunkRun(Option<Extent>);
+
+impl ChunkRun {
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns the first chunk of a new run, and keeps the rest.
+    fn begin(&mut self, run: Option<Extent>) -> Option<Extent> {
+        self.0 = run;
+        self.take()
+    }
+
+    fn take(&mut self) -> Option<Extent> {
+        let Extent { offset, length } = self.0.take()?;
+        let taken = Extent { offset, length: length.min(CHUNK_BYTES) };
+        self.0 =
+            (taken.length < length).then(|| Extent { offset: taken.end(), length: length - taken.length });
+        Some(taken)
+    }
 }
 
 /// Takes the place of a hole's end if part of the piece could not be read.

@@ -46,7 +46,7 @@ impl Worker<'_> {
         ours: Vec<Result<Digest>>,
         theirs: Vec<Result<Digest>>,
     ) -> Result<()> {
-        let PackTask { node, origin, picks, compare } = task;
+        let PackTask { node, origin, picks, compare, .. } = task;
         if theirs.len() != ours.len() || ours.len() != picks.entries.len() {
             return Err(unexpected());
         }
@@ -112,7 +112,7 @@ impl Worker<'_> {
             let (listing, target_name) = (picks.listing.clone(), picks.target_name.clone());
             let entries = changed.into_iter().map(|pick| Pick { replaces: true, ..pick }).collect();
             let picks = Arc::new(Picks { listing, entries, target_name });
-            let task = PackTask { node: node.clone(), origin: *origin, picks, compare: None };
+            let task = PackTask { node: node.clone(), origin: *origin, picks, compare: None, resend: None };
             self.shared.queue.add(Vec::new(), vec![task], Vec::new());
         }
         self.task_done(node);

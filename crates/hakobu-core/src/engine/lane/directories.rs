@@ -170,6 +170,7 @@ impl Worker<'_> {
         self.leave_drafts_out(origin, listing);
         self.refuse_twins(origin, listing)?;
         self.fail_refused(listing);
+        self.examine_limited(origin, listing)?;
         self.check_inodes(origin, listing)?;
         self.by_name(listing)
     }
@@ -183,6 +184,7 @@ impl Worker<'_> {
                 return Err(not_there());
             };
             listing.push(&only.name, metadata)?;
+            listing.mark_exact();
             self.by_name(&mut listing)?;
             return Ok(PrefetchedDirectory { listing, below: Prefetched::default() });
         }
@@ -202,8 +204,8 @@ impl Worker<'_> {
     /// and the object takes precedence. The object is in the same listing, unless this page begins after it.
     fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
         let setup = self.shared.setup;
-        if setup.source.capabilities().directories
-            || !setup.target.capabilities().directories
+        if !setup.source.capabilities().shared_names
+            || setup.target.capabilities().shared_names
             || listing.is_empty()
         {
             return Ok(());
@@ -354,14 +356,27 @@ impl Worker<'_> {
             None => None,
         };
         let target = renamed.as_ref().or(target);
+        self.join_examined((node, parts), (target, prefetched), rest, false)
+    }
+
+    /// Compares entries as [`Worker::join`] does. `again`: only those that were unclear and have been examined.
+    pub(super) fn join_examined(
+        &mut self,
+        (node, parts): (&Arc<DirectoryNode>, &[OriginListing]),
+        (target, prefetched): (Option<&Listing>, &Prefetched),
+        rest: Option<DirectoryTask>,
+        again: bool,
+    ) -> Result<()> {
         self.enter(LaneStage::Scan);
-        let found = {
+        let mut found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
             let (shared, source) = (self.shared, &mut self.source);
             let mut examine =
                 |root: u16, path: &EntryPath, ask: ExtendedAsk| examine(shared, source, (root, path), ask);
-            Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
+            let join = Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine);
+            if again { join.again() } else { join }.run(parts, target)
         };
+        let unclear = std::mem::take(&mut found.unclear);
         self.leave(LaneStage::Scan);
         if !self.shared.setup.job.dry_run {
             self.check_room(false)?;
@@ -370,7 +385,14 @@ impl Worker<'_> {
         let held = u64::from(rest.is_some());
         node.hold(held);
         self.shared.queue.hold(held);
+        if !unclear.is_empty() {
+            node.hold(1);
+            self.shared.queue.hold_scan();
+        }
         self.add(node, found, rest)?;
+        if !unclear.is_empty() {
+            self.examine((node, parts), (target, prefetched), &unclear)?;
+        }
         self.shared.queue.release(node, self.counters);
         self.shared.queue.complete(held);
         Ok(())
@@ -382,7 +404,7 @@ impl Worker<'_> {
         found: JoinResults,
         rest: Option<DirectoryTask>,
     ) -> Result<()> {
-        let JoinResults { directories, packs, files, changes, links, removals } = found;
+        let JoinResults { directories, packs, files, changes, links, removals, unclear: _ } = found;
         match rest {
             Some(rest) => self.shared.queue.add_before(rest, directories, packs, files),
             None => self.shared.queue.add(directories, packs, files),
@@ -434,8 +456,10 @@ impl Worker<'_> {
             return Ok(());
         }
         let mut changes = Vec::with_capacity(finished.len());
-        for node in finished {
-            if let Some(mut change) = node.change() {
+        for node in self.recheck_directories(finished)? {
+            // After a failure, something in it may not have been examined. Its attributes are set by another run.
+            let is_open = node.is_unproven() && !self.shared.record.is_clean();
+            if let Some(mut change) = node.change().filter(|_| !is_open) {
                 if node.is_doomed() && !self.shared.may_remove() {
                     return Ok(());
                 }

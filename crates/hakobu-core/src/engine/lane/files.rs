@@ -2,7 +2,7 @@
 
 use super::chunks::PieceContent;
 use super::*;
-use crate::extent::JOURNALED_FROM_BYTES;
+use crate::extent::{CHUNK_BYTES, JOURNALED_FROM_BYTES};
 
 /// The maximum number of chunks of an earlier run that are read again as a check.
 const SAMPLES_MAX: usize = 64;
@@ -52,7 +52,8 @@ impl Worker<'_> {
         if file.is_only_hashed() {
             return self.begun(file);
         }
-        let job = self.shared.setup.job;
+        let setup = self.shared.setup;
+        let job = setup.job;
         let metadata = &file.source.metadata;
         let clone = self.may_clone(&file);
         let keeps = !matches!(file.kind, DraftKind::Sink | DraftKind::Stream);
@@ -67,7 +68,12 @@ impl Worker<'_> {
             verify_medium: job.verify_medium,
             tag_key: self.tagger_of(&file).map(Tagger::key),
         };
-        let begin = TargetOp::Begin { draft: file.draft, begin };
+        if !file.kind.is_there() {
+            let [source, target] =
+                [setup.source.run_bytes(begin.size_bytes), setup.target.run_bytes(begin.size_bytes)];
+            file.set_run_bytes(if target > CHUNK_BYTES { target } else { source });
+        }
+        let begin = TargetOp::Begin { draft: file.draft, begin, attributes: Some(metadata.attributes()) };
         if clone {
             return self.submit(begin, PendingPurpose::BegunToClone(file)).map(drop);
         }
@@ -317,6 +323,11 @@ impl Worker<'_> {
         if file.kind == DraftKind::Compare && !file.named {
             self.shared.queue.draft_done();
             return self.large_compared(file);
+        }
+        // What a stream has given is its only version.
+        let may_change = file.kind.is_new_file() && !file.is_open_ended();
+        if may_change && self.shared.evidence.must_recheck() && !self.recheck_file(file)? {
+            return Ok(());
         }
         let (counter, action) = match self.shared.setup.job.mode {
             Mode::Compare if file.has_changed() => (&self.counters.entries_different, None),

@@ -151,7 +151,8 @@ impl Worker<'_> {
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
             let picks = alone(&name, metadata, differs)?;
-            let pack = PackTask { node: node.clone(), origin, picks, compare: Some(if_different) };
+            let pack =
+                PackTask { node: node.clone(), origin, picks, compare: Some(if_different), resend: None };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // Releases the hold from when it waited.
@@ -184,7 +185,7 @@ impl Worker<'_> {
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
             let picks = alone(&name, metadata, replaces)?;
-            let pack = PackTask { node: node.clone(), origin, picks, compare: None };
+            let pack = PackTask { node: node.clone(), origin, picks, compare: None, resend: None };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // Releases the hold from when it waited.

@@ -8,6 +8,7 @@ mod clones;
 mod compare;
 mod delta;
 mod directories;
+mod examine;
 mod files;
 mod further_names;
 mod hashes;
@@ -15,6 +16,7 @@ mod in_pages;
 mod limits;
 mod moved;
 mod packs;
+mod recheck;
 mod same_inode;
 mod source;
 mod sparse;
@@ -25,15 +27,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::join::{Join, JoinResults, at_source, at_target};
+use super::examinations::{Examination, Examinations, ExaminedEntry};
+use super::join::{Join, JoinResults, UnclearEntry, at_source, at_target};
 use super::large::{ChunkProgress, IfDifferent, LargeFile, LargeFileMode, SINGLE_LANE_CHUNKS};
 use super::links::LinkedName;
 use super::node::{
-    CountedDirectory, DirectoryNode, DirectoryTask, Origin, OriginListing, Prefetched, PrefetchedDirectory,
-    SingleEntry, TargetState, TouchedAttributes,
+    CountedDirectory, DirectoryNode, DirectoryProof, DirectoryTask, Origin, OriginListing, Prefetched,
+    PrefetchedDirectory, SingleEntry, TargetState, TouchedAttributes,
 };
 use super::pending_entries::PendingEntries;
-use super::queue::{LaneTask, NextTask, PackTask};
+use super::queue::{LaneTask, NextTask, PackResend, PackTask};
 use super::room::Lack;
 use super::shared::{EngineState, fail};
 use crate::checksum::crc64;
@@ -119,6 +122,11 @@ enum PendingPurpose {
         entries: Vec<(EntryPath, EntryPath)>,
         node: Arc<DirectoryNode>,
     },
+    /// The attributes of an entry that listings did not show. `number` counts within the examination.
+    Examined {
+        examination: u64,
+        number: usize,
+    },
     /// The target's digests of entries that are compared.
     Digested {
         task: PackTask,
@@ -153,6 +161,8 @@ pub(super) struct Worker<'a> {
     told: HashMap<Ticket, Result<TargetOutcome>>,
     /// The source's digests of entries that are compared, by the ticket of the target's request.
     digests: HashMap<Ticket, Vec<Result<Digest>>>,
+    /// Entries whose attributes at the target are awaited.
+    examinations: Examinations,
     next_ticket: Ticket,
     next_draft: DraftId,
     /// The time at which the current stage began.
@@ -187,6 +197,7 @@ impl<'a> Worker<'a> {
             asked: None,
             told: HashMap::new(),
             digests: HashMap::new(),
+            examinations: Examinations::default(),
             next_ticket: 0,
             // Lanes use separate ranges of draft IDs.
             next_draft: (index as DraftId) << 48,
@@ -202,6 +213,7 @@ impl<'a> Worker<'a> {
     pub fn work(&mut self) -> Result<()> {
         loop {
             self.answers()?;
+            self.examine_more()?;
             if self.index == 0 {
                 self.finish_directories()?;
             }

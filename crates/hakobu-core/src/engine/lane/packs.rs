@@ -109,47 +109,47 @@ impl Worker<'_> {
         (task, packed, content_bytes): (PackTask, Vec<u32>, u64),
         failures: Vec<(u32, Error)>,
     ) -> Result<()> {
-        let PackTask { node, origin, picks, .. } = task;
         check_indices(&failures, packed.len())?;
         let (mut counts, mut stored_bytes) = ([0u64; 2], content_bytes);
-        for pick in &packed {
-            let replaces = picks.entries.get(*pick as usize).is_some_and(|pick| pick.replaces);
-            counts[usize::from(replaces)] += 1;
-        }
         let mut failed = HashSet::new();
         for (record, error) in failures {
             if let Some(&pick) = packed.get(record as usize) {
                 failed.insert(pick);
-                let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
-                counts[usize::from(replaces)] -= 1;
-                stored_bytes = stored_bytes.saturating_sub(content_of(&picks, pick));
-                self.fail_stored(&node, origin, &picks, (pick, error))?;
+                stored_bytes = stored_bytes.saturating_sub(content_of(&task.picks, pick));
+                self.fail_stored(&task.node, task.origin, &task.picks, (pick, error))?;
             }
         }
-        for pick in packed.into_iter().filter(|pick| !failed.contains(pick)) {
+        let mut stored = packed;
+        stored.retain(|pick| !failed.contains(pick));
+        if self.shared.evidence.must_recheck() {
+            stored = self.recheck_pack(&task, stored)?;
+        }
+        for pick in &stored {
+            counts[usize::from(task.replaces(*pick))] += 1;
+        }
+        let PackTask { node, picks, .. } = &task;
+        for pick in stored {
             if self.shared.setup.job.itemize {
-                self.tell_stored(&node, &picks, pick)?;
+                self.tell_stored(&task, pick)?;
             }
-            if let Some(metadata) = metadata_of(&picks, pick).filter(|metadata| metadata.inode.is_some()) {
+            if let Some(metadata) = metadata_of(picks, pick).filter(|metadata| metadata.inode.is_some()) {
                 let target =
-                    node.target.join(picks.target_name.as_deref().unwrap_or(name_of(&picks, pick)))?;
+                    node.target.join(picks.target_name.as_deref().unwrap_or(name_of(picks, pick)))?;
                 self.first_name_done(metadata, &target, false)?;
             }
         }
         self.counters.entries_created.add(counts[0]);
         self.counters.entries_updated.add(counts[1]);
         self.counters.target_written_bytes.add(stored_bytes);
-        self.task_done(&node);
+        self.task_done(node);
         Ok(())
     }
 
     /// Reports an entry of a pack that was stored.
-    fn tell_stored(&self, node: &DirectoryNode, picks: &Picks, pick: u32) -> Result<()> {
+    fn tell_stored(&self, task: &PackTask, pick: u32) -> Result<()> {
+        let PackTask { node, picks, .. } = task;
         let target = node.target.join(picks.target_name.as_deref().unwrap_or(name_of(picks, pick)))?;
-        let action = match picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces) {
-            true => EntryAction::Update,
-            false => EntryAction::Create,
-        };
+        let action = if task.replaces(pick) { EntryAction::Update } else { EntryAction::Create };
         self.shared.changed(action, &target, content_of(picks, pick));
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Worker<'_> {
 }
 
 /// Returns the name of an entry at the source.
-fn name_of(picks: &Picks, pick: u32) -> &[u8] {
+pub(super) fn name_of(picks: &Picks, pick: u32) -> &[u8] {
     picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize))
 }
 

@@ -13,7 +13,9 @@ pub(super) struct Source {
     file: Option<Arc<SourceFile>>,
     /// The reads that were submitted and not taken, in order.
     asked: VecDeque<(Extent, Ticket)>,
-    /// The results of reads that ended while another answer was awaited.
+    /// The operations that were begun and not taken, in order.
+    begun: VecDeque<Ticket>,
+    /// The results of those that ended while another answer was awaited.
     ended: Vec<(Ticket, Result<SourceOutcome>)>,
     last_ticket: Ticket,
 }
@@ -48,8 +50,16 @@ impl ChunkCursor {
 
 impl Source {
     pub fn new(lane: Box<dyn SourceLane>, reads_at_once: u16) -> Self {
-        let (asked, ended) = (VecDeque::new(), Vec::new());
-        Self { lane, reads_at_once: reads_at_once.into(), file: None, asked, ended, last_ticket: ASKED }
+        let (asked, begun, ended) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        Self {
+            lane,
+            reads_at_once: reads_at_once.into(),
+            file: None,
+            asked,
+            begun,
+            ended,
+            last_ticket: ASKED,
+        }
     }
 
     /// Returns true if more than one read at a time helps.
@@ -61,6 +71,25 @@ impl Source {
     pub fn ask(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         self.submit(ASKED, operation)?;
         self.answer(ASKED)
+    }
+
+    /// Submits one of several operations, whose results are taken in the same order.
+    pub fn begin(&mut self, operation: SourceOp) -> Result<()> {
+        self.last_ticket += 1;
+        self.submit(self.last_ticket, operation)?;
+        self.begun.push_back(self.last_ticket);
+        Ok(())
+    }
+
+    /// Returns the number of operations that were begun and not taken.
+    pub fn begun(&self) -> usize {
+        self.begun.len()
+    }
+
+    /// Waits for the first operation that was begun.
+    pub fn take_begun(&mut self) -> Result<SourceOutcome> {
+        let ticket = self.begun.pop_front().ok_or_else(unexpected)?;
+        self.answer(ticket)
     }
 
     /// Makes a piece of a file the next one to be taken. Reads ahead of anything else are discarded.
@@ -111,7 +140,7 @@ impl Source {
 
     fn submit(&mut self, ticket: Ticket, mut operation: SourceOp) -> Result<()> {
         while let Err(back) = self.lane.submit(ticket, operation) {
-            if self.asked.is_empty() {
+            if self.asked.is_empty() && self.begun.is_empty() {
                 return Err(unexpected());
             }
             operation = back;
@@ -140,7 +169,9 @@ impl Source {
     fn keep(&mut self, completion: Completion<SourceOutcome>) -> Result<()> {
         let Completion { ticket, result } = completion;
         match result {
-            result if self.asked.iter().any(|(_, asked)| *asked == ticket) => {
+            result
+                if self.asked.iter().any(|(_, asked)| *asked == ticket) || self.begun.contains(&ticket) =>
+            {
                 self.ended.push((ticket, result));
                 Ok(())
             }

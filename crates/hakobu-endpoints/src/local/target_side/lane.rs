@@ -91,7 +91,7 @@ impl ImmediateWork for LocalTargetWriter {
                 let words = "directories are listed as a whole";
                 Err(Error::new(ErrorKind::Unsupported, "listing", words))
             }
-            TargetOp::Begin { draft, begin } => self.begin(draft, &begin),
+            TargetOp::Begin { draft, begin, .. } => self.begin(draft, &begin),
             TargetOp::Zero { draft, extent, acknowledge } => {
                 let zeroed = self.draft_writer(draft).and_then(|writer| writer.zero(extent));
                 if zeroed.is_ok() && !acknowledge {

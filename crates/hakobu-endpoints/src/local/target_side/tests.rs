@@ -36,7 +36,11 @@ fn ask(lane: &mut LocalTargetLane, operation: TargetOp) -> Result<TargetOutcome>
 fn begin(lane: &mut LocalTargetLane, draft: u64, name: &str, size_bytes: u64) -> Result<TargetOutcome> {
     ask(
         lane,
-        TargetOp::Begin { draft, begin: DraftParameters::file(EntryPath::new(name).unwrap(), size_bytes) },
+        TargetOp::Begin {
+            draft,
+            begin: DraftParameters::file(EntryPath::new(name).unwrap(), size_bytes),
+            attributes: None,
+        },
     )
 }
 
@@ -103,7 +107,7 @@ fn a_write_that_failed_is_remembered() {
     let mut lane = target.lane();
     let full = EntryPath::new("full").unwrap();
     let begin = DraftParameters { kind: DraftKind::Sink, ..DraftParameters::file(full, 9) };
-    ask(&mut lane, TargetOp::Begin { draft: 1, begin }).unwrap();
+    ask(&mut lane, TargetOp::Begin { draft: 1, begin, attributes: None }).unwrap();
     let draft = Arc::clone(lane.draft_writer(1).unwrap().draft());
     for _ in 0..2 {
         assert_eq!(draft.write_all_at(0, &[b"x"]).unwrap_err().kind, ErrorKind::NoSpace);
@@ -142,7 +146,7 @@ fn a_file_with_holes_takes_no_room_from_others() {
     let mut lane = target.lane();
     let large =
         DraftParameters { sparse: true, ..DraftParameters::file(EntryPath::new("holes").unwrap(), 1 << 42) };
-    ask(&mut lane, TargetOp::Begin { draft: 1, begin: large }).unwrap();
+    ask(&mut lane, TargetOp::Begin { draft: 1, begin: large, attributes: None }).unwrap();
     begin(&mut lane, 2, "file", 5).unwrap();
     // A file that is not sparse does need the space.
     let full = begin(&mut lane, 3, "full", 1 << 42).unwrap_err();
@@ -209,7 +213,7 @@ fn begin_journaled(lane: &mut LocalTargetLane, version: u8, earlier: Earlier) ->
         sparse: true,
         ..DraftParameters::file(path, JOURNALED_BYTES)
     };
-    match ask(lane, TargetOp::Begin { draft: 1, begin })? {
+    match ask(lane, TargetOp::Begin { draft: 1, begin, attributes: None })? {
         TargetOutcome::Begun(begun) => {
             Ok(begun.done.iter().map(|extent| extent.length / CHUNK_BYTES).sum::<u64>() as usize)
         }
@@ -358,7 +362,7 @@ fn a_stream_gets_its_bytes_in_order_and_each_once() {
             ..DraftParameters::file(EntryPath::new("out").unwrap(), size_bytes)
         };
         let mut lane = target.lane();
-        ask(&mut lane, TargetOp::Begin { draft: 1, begin }).unwrap();
+        ask(&mut lane, TargetOp::Begin { draft: 1, begin, attributes: None }).unwrap();
         (target, lane)
     };
     let piece = PIECE_BYTES as usize;

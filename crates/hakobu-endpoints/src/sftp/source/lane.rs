@@ -12,11 +12,11 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::fetch::fetch;
 use super::large::OneOpen;
+use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::common::time_steps::TimeSteps;
 use crate::local::errno::{changed, place};
 use crate::local::positioned::wrong_size;
 use crate::sftp::list::{list_all, list_whole};
-use crate::sftp::queue::{PendingOperation, SftpWork};
 use crate::sftp::read_file;
 use crate::sftp::requests::{attrs, data};
 use crate::sftp::sftp_root::SftpRoot;
@@ -28,7 +28,7 @@ pub(crate) struct SftpSourceReader {
     pub(super) large: OneOpen,
 }
 
-impl SftpWork for SftpSourceReader {
+impl LaneWork for SftpSourceReader {
     type Op = SourceOp;
 
     fn held_bytes(_operation: &SourceOp) -> usize {

@@ -13,9 +13,9 @@ use hakobu_core::endpoint::{Endpoint, SourceEndpoint, SourceLane};
 
 use super::access::{SftpAccess, StopFlags, TIME_STEP_NS};
 use super::inspect::SftpLook;
-use super::queue::SftpLane;
 use super::server::Server;
 use super::sftp_root::{MissingMeaning, SftpRoot};
+use crate::common::future_lane::FutureLane;
 use crate::common::time_steps::TimeSteps;
 use lane::SftpSourceReader;
 use large::OneOpen;
@@ -76,7 +76,7 @@ impl SourceEndpoint for SftpSource {
             |root: &Vec<u8>| Arc::new(SftpRoot::new(server.clone(), MissingMeaning::Source, root.clone()));
         let sftp_roots = self.roots.iter().map(sftp_root).collect();
         let work = SftpSourceReader { sftp_roots, steps: self.steps.clone(), large: OneOpen::default() };
-        Ok(Box::new(SftpLane::new(Arc::new(work), server)))
+        Ok(Box::new(FutureLane::new(Arc::new(work), server)))
     }
 
     fn meet_time_step(&self, step_ns: u32) {

@@ -10,8 +10,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::directory_order::DirectoryOrder;
 use super::draft::OpenDraft;
 use super::writer_context::SftpWriterContext;
+use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::sftp::list::list_all;
-use crate::sftp::queue::{LaneBuffers, PendingOperation, SftpTargetWork, SftpWork};
 use crate::sftp::read_file;
 
 /// The state with which a lane of a target works.
@@ -24,7 +24,7 @@ pub(crate) struct SftpTargetWriter {
     directories: Arc<DirectoryOrder>,
 }
 
-impl SftpWork for SftpTargetWriter {
+impl LaneWork for SftpTargetWriter {
     type Op = TargetOp;
 
     fn held_bytes(operation: &TargetOp) -> usize {
@@ -61,7 +61,7 @@ impl SftpWork for SftpTargetWriter {
     }
 }
 
-impl SftpTargetWork for SftpTargetWriter {
+impl TargetLaneWork for SftpTargetWriter {
     fn store(&self) -> &LaneBuffers {
         &self.store
     }
@@ -96,7 +96,7 @@ impl SftpTargetWriter {
                 self.store.buffers().return_pack(pack);
                 stored
             }
-            TargetOp::Begin { draft, begin } => self.begin(draft, &begin).await,
+            TargetOp::Begin { draft, begin, .. } => self.begin(draft, &begin).await,
             TargetOp::Complete { draft, .. } => self.completed(draft).await,
             TargetOp::HashRange { draft, extent, blocks: false } => self.sign(draft, extent).await,
             TargetOp::SetLength { draft, size_bytes } => {

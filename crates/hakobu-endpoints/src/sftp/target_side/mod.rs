@@ -21,11 +21,11 @@ use hakobu_core::grant::Grant;
 
 use super::access::{SftpAccess, StopFlags};
 use super::inspect::SftpLook;
-use super::queue::{LaneBuffers, SftpLane};
 use super::requests::done;
 use super::server::Server;
 use super::sftp_root::{MissingMeaning, SftpRoot};
 use crate::common::allowance::Allowance;
+use crate::common::future_lane::{FutureLane, LaneBuffers};
 use lane::SftpTargetWriter;
 use names::DraftNames;
 pub use shared::SftpTargetOptions;
@@ -105,7 +105,7 @@ impl TargetEndpoint for SftpTarget {
         let server = shared.access.server(index, &self.look, &self.stops)?;
         let sftp_root = SftpRoot::new(server.clone(), MissingMeaning::Target, shared.root.clone());
         let work = SftpTargetWriter::new(SftpWriterContext::new(shared, sftp_root), LaneBuffers::default());
-        Ok(Box::new(SftpLane::new(Arc::new(work), server)))
+        Ok(Box::new(FutureLane::new(Arc::new(work), server)))
     }
 
     /// Each lane has its own server process, and waiting for a file's lock keeps a processor busy.

@@ -296,7 +296,9 @@ fn a_post_handshake_message_in_pieces_is_refused() {
         let (sequence, ConnectionTrafficSecrets::Aes128Gcm { key, iv }) = secrets.tx else {
             panic!("not AES-128-GCM");
         };
-        let SupportedCipherSuite::Tls13(suite) = ConnectionCipher::Aes128Gcm.suite();
+        let SupportedCipherSuite::Tls13(suite) = ConnectionCipher::Aes128Gcm.suite() else {
+            panic!("a suite of TLS 1.3")
+        };
         let record = suite.aead_alg.encrypter(key, iv).encrypt(
             OutboundPlainMessage {
                 typ: ContentType::Handshake,

@@ -8,7 +8,9 @@ use super::*;
 
 /// Returns AES-128-GCM whose keys may protect at most `records` records.
 fn suite_limited_to(records: u64) -> SupportedCipherSuite {
-    let SupportedCipherSuite::Tls13(suite) = cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let SupportedCipherSuite::Tls13(suite) = cipher_suite::TLS13_AES_128_GCM_SHA256 else {
+        panic!("a suite of TLS 1.3")
+    };
     SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite {
         common: CipherSuiteCommon {
             suite: suite.common.suite,

@@ -62,7 +62,7 @@ fn devices(bench: &Workplace<'_>) {
         let mut lane = lane(&*target);
         let begin =
             DraftParameters { kind: DraftKind::Sink, ..DraftParameters::file(path(name), PIECE_BYTES) };
-        let begin = TargetOp::Begin { draft: 1, begin };
+        let begin = TargetOp::Begin { draft: 1, begin, attributes: None };
         ask(&mut *lane, begin)?;
         write(&mut *lane, 1, PIECE_BYTES, 0, &content(PIECE_BYTES))?;
         finish(&mut *lane, 1, attributes(0o644))

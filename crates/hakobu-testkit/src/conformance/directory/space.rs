@@ -78,7 +78,7 @@ fn larger_than_all(bench: &Workplace<'_>) {
     let mut lane = lane(&*target);
     let (size_bytes, bytes) = (64 << 20, content(PIECE_BYTES));
     let begin = DraftParameters { sparse: true, ..DraftParameters::file(path("holes"), size_bytes) };
-    done(&ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap()).unwrap();
+    done(&ask(&mut *lane, TargetOp::Begin { draft: 1, begin, attributes: None }).unwrap()).unwrap();
     write(&mut *lane, 1, size_bytes, 0, &bytes).unwrap();
     let extent = Extent { offset: PIECE_BYTES, length: size_bytes - PIECE_BYTES };
     let zero = TargetOp::Zero { draft: 1, extent, acknowledge: true };

@@ -7,9 +7,10 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::commands::shared::filter::FilterArguments;
-use crate::commands::shared::headings::{CONNECTION, DELETION, DISKS, OUTPUT, PERFORMANCE, TRANSFER};
+use crate::commands::shared::headings::{CONNECTION, DELETION, DISKS, OUTPUT, PERFORMANCE, STORES, TRANSFER};
 use crate::commands::shared::limits::LimitArguments;
 use crate::commands::shared::login::LoginArguments;
+use crate::commands::shared::store::{ObjectArguments, StoreArguments};
 
 pub(crate) const COPY_HELP: &str = "\
 Files whose size and modification time are equal on both sides are skipped. Modes, times, links and, as root, owners are \
@@ -29,6 +30,7 @@ Examples:
   hakobu copy /dev/sdb host:/images/sdb.img  disk to image; zeros become holes
   hakobu copy host:/dev/sdb - | zstd >s.zst  one file or disk to standard output
   zfs send p@s | hakobu copy - host:/b/p.zfs standard input to a file or disk
+  hakobu copy data/ s3://bucket/data         to S3, with the credentials of aws
 
 If a copy is interrupted, run the same command again: complete files are skipped, and disks and files of 64 MiB or more \
 resume where they stopped.
@@ -74,7 +76,7 @@ the source changed while it was read, 6 refused, 130 interrupted.";
 /// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]
 pub struct CopyArguments {
-    /// Path, host:path, ssh://host:port/path, sftp://host/path or rsync://host/module/path
+    /// Path, host:path, ssh://host:port/path, sftp://host/path, rsync://host/module/path or s3://bucket/path
     // Without an index, the order in which arguments are described would decide which is which.
     #[arg(required = true, value_name = "SOURCE", index = 1)]
     pub sources: Vec<OsString>,
@@ -270,6 +272,20 @@ pub struct CopyArguments {
     /// Run this command here after the last pass, whatever its result: 'fsfreeze -u /data'
     #[arg(long, value_name = "COMMAND", help_heading = DISKS)]
     pub after_last_pass: Option<String>,
+
+    /// The options for reaching object stores.
+    #[command(flatten)]
+    pub store: StoreArguments,
+
+    /// Profile for the source, if the target has another one
+    ///
+    /// --profile is then that of the target
+    #[arg(long, value_name = "NAME", help_heading = STORES)]
+    pub source_profile: Option<String>,
+
+    /// The options for objects that are written.
+    #[command(flatten)]
+    pub objects: ObjectArguments,
 
     /// Write a JSON report to this file
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]

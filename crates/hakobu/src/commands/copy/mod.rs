@@ -23,7 +23,7 @@ pub mod pairs;
 pub mod request;
 
 use self::arguments::CopyArguments;
-use self::request::{request, without_effect};
+use self::request::{request, stores_without_effect, without_effect};
 use crate::clock::now;
 use crate::jobs::{JobRun, detach};
 use crate::language::Language;
@@ -58,7 +58,8 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Err(errors) => return not_begun(&errors, job),
     };
     if !typed.quiet {
-        without_effect(typed, mode).iter().for_each(|words| output::tell_translated(&messages::note(words)));
+        let in_vain = [without_effect(typed, mode), stores_without_effect(typed, &request)].concat();
+        in_vain.iter().for_each(|words| output::tell_translated(&messages::note(words)));
         colons::warnings(typed).iter().for_each(|words| output::tell_translated(&messages::warning(words)));
     }
     request.unattended = job.is_some_and(JobRun::is_unattended);

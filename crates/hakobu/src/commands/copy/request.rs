@@ -25,6 +25,7 @@ use super::pairs;
 use crate::commands::shared::filter::filter;
 use crate::commands::shared::findings::{Findings, usage};
 use crate::commands::shared::lanes::lanes;
+use crate::commands::shared::store::{ObjectArguments, StoreArguments, is_in_object_store};
 use crate::settings_file::name_places;
 
 /// Returns the request that the arguments stand for. `environment_ssh` is the value of
@@ -105,6 +106,7 @@ pub fn request(
         request.retry_for = Duration::ZERO;
     }
     found.login(&typed.login, environment_ssh, &mut request);
+    stores(typed, &mut request, &mut found);
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
     request.password_file.clone_from(&typed.password_file);
@@ -261,12 +263,55 @@ fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits 
     RunLimits { rate, ..limits }
 }
 
+/// Puts the settings of the stores of both ends into a request.
+fn stores(typed: &CopyArguments, request: &mut CopyRequest, found: &mut Findings) {
+    let ends = match request.pairs.first() {
+        Some((source, target)) => (Some(source), Some(target)),
+        None => (request.sources.first(), Some(&request.target)),
+    };
+    let (mut source, mut target) = found.stores((&typed.store, &typed.objects), ends);
+    if let Some(profile) = &typed.source_profile {
+        let of_source = StoreArguments { profile: Some(profile.clone()), ..StoreArguments::default() };
+        let parsed = found.store(&of_source, &ObjectArguments::default(), None);
+        source.profile = parsed.profile;
+    }
+    // One store is opened once, for both.
+    let is_one = source == target && ends.0.and_then(Location::store) == ends.1.and_then(Location::store);
+    if !is_one || request.mode.only_reads() {
+        source = source.for_reading();
+    }
+    if request.mode.only_reads() {
+        target = target.for_reading();
+    }
+    (request.source_store, request.target_store) = (source, target);
+}
+
+/// Returns notes on options for object stores that have no effect in this run.
+pub(super) fn stores_without_effect(typed: &CopyArguments, request: &CopyRequest) -> Vec<String> {
+    let paired = |of: fn(&(Location, Location)) -> &Location| request.pairs.iter().map(of);
+    let from_store = request.sources.iter().chain(paired(|pair| &pair.0)).any(is_in_object_store);
+    let to_store = [&request.target].into_iter().chain(paired(|pair| &pair.1)).any(is_in_object_store);
+    let mut notes = typed.store.without_effect(from_store || to_store);
+    let mut note = |option: &str, why: &str| notes.push(format!("{option} has no effect: {why}"));
+    if typed.source_profile.is_some() && !from_store {
+        note("--source-profile", "the source is not in an object store");
+    }
+    let why = match (request.mode.only_reads(), to_store) {
+        (true, _) => NOTHING_WRITTEN,
+        (false, false) => "the target is not in an object store",
+        (false, true) => return notes,
+    };
+    typed.objects.given().into_iter().for_each(|option| note(option, why));
+    notes
+}
+
+const NOTHING_WRITTEN: &str = "nothing is written";
+
 /// Returns notes on options that have no effect in this run.
 pub(super) fn without_effect(typed: &CopyArguments, mode: Mode) -> Vec<String> {
     let compresses =
         matches!(Compression::parse(&typed.compress), Ok(Compression::Adapted | Compression::Level(_)));
     const NOTHING_SENT: &str = "only digests are sent";
-    const NOTHING_WRITTEN: &str = "nothing is written";
     let in_vain = [
         ("--bwlimit", typed.limits.bwlimit.is_some(), NOTHING_SENT),
         ("--compress", compresses, NOTHING_SENT),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::settings_file::checker::Checker;
 use crate::settings_file::environment::{SSH_VARIABLE, environment};
 use crate::settings_file::files::SettingsFiles;
-use crate::settings_file::hosts::{OfHost, run_hosts, run_of_one};
+use crate::settings_file::hosts::{self, OfHost, is_store, run_hosts, run_of_one};
 use crate::settings_file::keywords::{KEYWORDS, Keyword};
 use crate::settings_file::options::{is_typed, value};
 
@@ -49,6 +49,8 @@ struct ShownJson {
     settings: Vec<OriginatedValue>,
     /// Keywords that apply only to runs with another host, if none is named.
     of_other_machines: Vec<&'static str>,
+    /// Keywords that apply only to runs with an object store, if none is named.
+    of_object_stores: Vec<&'static str>,
     /// True if sections for pairs of hosts are ignored because not both ends are named.
     without_pairs: bool,
 }
@@ -101,11 +103,17 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
         _ => run_hosts("copy", typed),
     };
     let without_pairs = run.pairs.is_empty() && files.read.iter().any(|(_, settings)| settings.has_pairs());
-    let is_far = run.hosts.iter().any(|host| host != HERE);
+    // Both are shown for a lone store, which can be a target as well.
+    let concerns_run = |keyword: &Keyword| match keyword.store {
+        true => run.hosts.iter().any(|host| is_store(host)),
+        false => hosts::concerns(keyword, &run),
+    };
     let (mut settings, mut of_other_machines) = (Vec::new(), Vec::new());
+    let mut of_object_stores = Vec::new();
     for keyword in &KEYWORDS {
-        if !is_far && keyword.is_of_another_machine() && !is_typed(typed, keyword) {
-            of_other_machines.push(keyword.name);
+        if !concerns_run(keyword) && !is_typed(typed, keyword) {
+            let others = if keyword.store { &mut of_object_stores } else { &mut of_other_machines };
+            others.push(keyword.name);
             continue;
         }
         if is_typed(typed, keyword) {
@@ -120,8 +128,11 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
                 place,
             });
         } else {
-            let hosts: Vec<_> = match keyword.login {
-                true => run.hosts.iter().map(|host| (host, files.first(keyword, &run.of(host)))).collect(),
+            let hosts: Vec<_> = match keyword.login || keyword.store {
+                true => hosts::hosts_of(keyword, &run)
+                    .into_iter()
+                    .map(|host| (host, files.first(keyword, &run.of(host))))
+                    .collect(),
                 false => run.hosts.iter().take(1).map(|host| (host, files.first(keyword, &run))).collect(),
             };
             let differ = hosts.windows(2).any(|two| value(&two[0].1) != value(&two[1].1));
@@ -153,6 +164,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
         missing: names(&mut files.missing.iter()),
         settings,
         of_other_machines,
+        of_object_stores,
         without_pairs,
     })
 }
@@ -189,6 +201,10 @@ fn text(seen: &ShownJson) -> String {
     if !seen.of_other_machines.is_empty() {
         let keywords = seen.of_other_machines.join(", ");
         text.push_str(&format!("only for other machines, shown if one is named: {keywords}\n"));
+    }
+    if !seen.of_object_stores.is_empty() {
+        let keywords = seen.of_object_stores.join(", ");
+        text.push_str(&format!("only for object stores, shown if one is named: {keywords}\n"));
     }
     if seen.without_pairs {
         text.push_str("left out: [[pair]] sections, shown with both ends: hakobu settings SOURCE TARGET\n");

@@ -6,4 +6,5 @@ pub(crate) const DELETION: &str = "Deletion";
 pub(crate) const CONNECTION: &str = "Connection";
 pub(crate) const PERFORMANCE: &str = "Performance";
 pub(crate) const DISKS: &str = "Disks";
+pub(crate) const STORES: &str = "Object stores";
 pub(crate) const OUTPUT: &str = "Output";

@@ -9,3 +9,4 @@ pub mod limits;
 pub mod login;
 pub(crate) mod looking;
 pub mod rules;
+pub mod store;

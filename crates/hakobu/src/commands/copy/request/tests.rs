@@ -8,12 +8,14 @@ use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_core::request::{CipherChoice, CopyRequest, Durability, LaneSetting, Transport, Verify};
+use hakobu_core::store_settings::{BucketAddressing, ServerEncryption, StoreSettings};
 use hakobu_transfer::disks::DisksRequest;
 
 use super::*;
 use crate::cli::{Cli, Verb};
 use crate::commands::disks::disks_request;
 use crate::commands::doctor::doctor_request;
+use crate::settings_file::StoreOverrides;
 
 fn arguments(line: &[&str]) -> CopyArguments {
     let words = ["hakobu", "copy"].iter().chain(line);
@@ -83,6 +85,88 @@ fn every_option_reaches_the_request() {
     assert_eq!(request.verify, Verify::Wire);
     assert_eq!(request.retry_for, Duration::from_secs(120));
     assert_eq!((request.durable, request.transport), (Durability::None, Transport::Agent));
+}
+
+#[test]
+fn options_for_stores_reach_the_ends_that_need_them() {
+    let options = [
+        "--endpoint",
+        "http://h:9000/",
+        "--region",
+        "r",
+        "--profile",
+        "p",
+        "--no-sign-request",
+        "--request-payer",
+        "--addressing=virtual",
+        "--storage-class",
+        "GLACIER",
+        "--sse",
+        "aws:kms:k",
+        "--acl",
+        "private",
+        "--content-type",
+        "a/b",
+    ];
+    let all = StoreSettings {
+        endpoint: Some("http://h:9000".into()),
+        region: Some("r".into()),
+        profile: Some("p".into()),
+        no_sign_request: true,
+        request_payer: true,
+        addressing: BucketAddressing::Virtual,
+        storage_class: Some("GLACIER".into()),
+        encryption: Some(ServerEncryption::Kms(Some("k".into()))),
+        acl: Some("private".into()),
+        content_type: Some("a/b".into()),
+    };
+    let stores = |mode, ends: &[&str]| {
+        let request = request(&arguments(&[&options, ends].concat()), mode, None).unwrap();
+        (request.source_store, request.target_store)
+    };
+    let reading = all.clone().for_reading();
+    assert_eq!(
+        reading,
+        StoreSettings { storage_class: None, encryption: None, acl: None, content_type: None, ..all.clone() }
+    );
+    assert_eq!(stores(Mode::Copy, &["a", "s3://bucket"]).1, all);
+    assert_eq!(stores(Mode::Copy, &["s3://bucket/a", "b"]).0, reading);
+    assert_eq!(stores(Mode::Copy, &["s3://one/a", "s3://two/b"]), (reading.clone(), all.clone()));
+    // A store that is opened once has one kind of settings.
+    assert_eq!(stores(Mode::Copy, &["s3://one/a", "s3://one/b"]), (all.clone(), all.clone()));
+    assert_eq!(stores(Mode::Compare, &["a", "s3://one/b"]), (reading.clone(), reading.clone()));
+    let (source, target) = stores(Mode::Copy, &["--source-profile", "q", "s3://one/a", "s3://one/b"]);
+    assert_eq!(source, StoreSettings { profile: Some("q".into()), ..reading });
+    assert_eq!(target, all);
+}
+
+#[test]
+fn single_stores_have_options_of_their_own() {
+    let mut typed = arguments(&["--region", "r", "s3://one/a", "s3://two/b"]);
+    let of = |store: &str, values: &[(&'static str, &str)]| StoreOverrides::with(store, values);
+    typed.store.overrides = vec![
+        of(
+            "s3://two",
+            &[("profile", "p"), ("request-payer", "no"), ("sse", "AES256"), ("addressing", "path")],
+        ),
+        of("s3://one", &[("no-sign-request", "yes"), ("endpoint", "http://h")]),
+    ];
+    let request = request(&typed, Mode::Copy, None).unwrap();
+    let region = Some("r".to_owned());
+    let source = StoreSettings {
+        endpoint: Some("http://h".into()),
+        no_sign_request: true,
+        region: region.clone(),
+        ..StoreSettings::default()
+    };
+    let target = StoreSettings {
+        profile: Some("p".into()),
+        region,
+        encryption: Some(ServerEncryption::Aes256),
+        addressing: BucketAddressing::Path,
+        ..StoreSettings::default()
+    };
+    assert_eq!((request.source_store, request.target_store), (source, target));
 }
 
 #[test]

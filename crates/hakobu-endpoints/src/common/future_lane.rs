@@ -1,29 +1,42 @@
-//! A lane: operations of the engine, each a chain of requests, with many of them pending on one connection.
+//! A lane whose operations are futures: chains of requests, many of which are pending at a time. They run on the lane's
+//! own thread, and a [`LaneDriver`] moves their bytes.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hakobu_core::Result;
 use hakobu_core::endpoint::{
     Completion, CompletionWait, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket,
 };
+use hakobu_core::{Error, Result};
 
-use super::server::{FlagWaker, Server};
-use crate::common::buffers::Buffers;
+use super::buffers::Buffers;
+use super::flag_waker::FlagWaker;
 
 /// The maximum number of pending operations.
 const OPERATIONS_MAX: usize = 512;
-/// The maximum number of pending bytes of content. OpenSSH's window is 2 MiB; as much again is ready to follow.
-const WINDOW_BYTES: usize = 4 << 20;
-/// The maximum number of bytes that may wait to be written. Bytes that wait longer have left the processor's cache by
-/// then, and a backlog at the end of a file delays its completion while other lanes are idle.
-const UNSENT_BYTES: usize = 512 << 10;
+
+/// The connection of a lane, or its connections.
+pub(crate) trait LaneDriver: Send {
+    /// Returns true if nothing more should be submitted now. `held_bytes`: the bytes of content that pending operations
+    /// hold.
+    fn is_full(&self, held_bytes: usize) -> bool;
+
+    /// Calls `poll` where the futures of this lane can be polled.
+    fn enter(&self, poll: &mut dyn FnMut());
+
+    /// Returns the error that ends the lane, if there is one that no operation returns.
+    fn failure(&self) -> Option<Error> {
+        None
+    }
+
+    /// Transfers bytes for at most `wait`, or until a future can make progress, which `woken` shows.
+    fn pump(&mut self, wait: Duration, woken: &FlagWaker);
+}
 
 /// A pending operation. It resolves to the completion's result, if there is a completion.
 pub(crate) type PendingOperation<T> = Pin<Box<dyn Future<Output = Option<Result<T>>> + Send>>;
@@ -32,10 +45,10 @@ pub(crate) type PendingOperation<T> = Pin<Box<dyn Future<Output = Option<Result<
 type TicketedOperation<T> = Pin<Box<dyn Future<Output = (Ticket, usize, Option<Result<T>>)> + Send>>;
 
 /// The outcome of the operations of a lane's work.
-type OutcomeOf<W> = <<W as SftpWork>::Op as Operation>::Outcome;
+type OutcomeOf<W> = <<W as LaneWork>::Op as Operation>::Outcome;
 
 /// The work of a lane.
-pub(crate) trait SftpWork: Send + Sync + 'static {
+pub(crate) trait LaneWork: Send + Sync + 'static {
     /// The operations of this kind of lane.
     type Op: Operation;
 
@@ -47,7 +60,7 @@ pub(crate) trait SftpWork: Send + Sync + 'static {
 }
 
 /// The work of a target, which owns buffers.
-pub(crate) trait SftpTargetWork {
+pub(crate) trait TargetLaneWork {
     /// Returns the buffers that are handed out for operations and come back with them.
     fn store(&self) -> &LaneBuffers;
 }
@@ -62,10 +75,10 @@ impl LaneBuffers {
     }
 }
 
-/// A lane that performs this work on its own connection.
-pub(crate) struct SftpLane<W: SftpWork> {
+/// A lane that performs this work over its own connections.
+pub(crate) struct FutureLane<W: LaneWork, D: LaneDriver> {
     work: Arc<W>,
-    server: Server,
+    driver: D,
     running: FuturesUnordered<TicketedOperation<OutcomeOf<W>>>,
     held_bytes: usize,
     /// True if an operation was rejected and its submitter waits for room.
@@ -74,40 +87,42 @@ pub(crate) struct SftpLane<W: SftpWork> {
     woken: Arc<FlagWaker>,
 }
 
-impl<W: SftpWork> SftpLane<W> {
-    pub(crate) fn new(work: Arc<W>, server: Server) -> Self {
+impl<W: LaneWork, D: LaneDriver> FutureLane<W, D> {
+    pub(crate) fn new(work: Arc<W>, driver: D) -> Self {
         let (running, completions) = (FuturesUnordered::new(), VecDeque::new());
         let woken = FlagWaker::new();
-        Self { work, server, running, held_bytes: 0, room_is_due: false, completions, woken }
+        Self { work, driver, running, held_bytes: 0, room_is_due: false, completions, woken }
     }
 
     fn is_full(&self) -> bool {
         let full = self.running.len() >= OPERATIONS_MAX
             || self.completions.len() >= OPERATIONS_MAX
-            || self.held_bytes >= WINDOW_BYTES
-            || self.held_bytes > 0 && self.server.connection.unsent_bytes() >= UNSENT_BYTES;
+            || self.driver.is_full(self.held_bytes);
         full && !self.running.is_empty()
     }
 
     /// Polls all operations that can make progress.
     fn advance(&mut self) {
         let waker = Waker::from(Arc::clone(&self.woken));
-        loop {
-            self.woken.0.store(false, Ordering::Relaxed);
-            while let Poll::Ready(Some((ticket, held_bytes, told))) =
-                self.running.poll_next_unpin(&mut Context::from_waker(&waker))
-            {
-                self.held_bytes -= held_bytes;
-                self.completions.extend(told.map(|result| Completion { ticket, result }));
+        let Self { driver, running, held_bytes, completions, woken, .. } = self;
+        driver.enter(&mut || {
+            loop {
+                woken.reset();
+                while let Poll::Ready(Some((ticket, bytes, told))) =
+                    running.poll_next_unpin(&mut Context::from_waker(&waker))
+                {
+                    *held_bytes -= bytes;
+                    completions.extend(told.map(|result| Completion { ticket, result }));
+                }
+                if !woken.is_set() {
+                    return;
+                }
             }
-            if !self.woken.0.load(Ordering::Relaxed) {
-                return;
-            }
-        }
+        });
     }
 }
 
-impl<W: SftpWork> Lane<W::Op> for SftpLane<W> {
+impl<W: LaneWork, D: LaneDriver> Lane<W::Op> for FutureLane<W, D> {
     fn submit(&mut self, ticket: Ticket, operation: W::Op) -> std::result::Result<(), W::Op> {
         self.room_is_due = self.is_full();
         if self.room_is_due {
@@ -118,7 +133,7 @@ impl<W: SftpWork> Lane<W::Op> for SftpLane<W> {
         let operation = Arc::clone(&self.work).start(operation);
         self.running.push(Box::pin(async move { (ticket, held_bytes, operation.await) }));
         self.advance();
-        self.server.pump(Duration::ZERO);
+        self.driver.pump(Duration::ZERO, &self.woken);
         Ok(())
     }
 
@@ -137,8 +152,13 @@ impl<W: SftpWork> Lane<W::Op> for SftpLane<W> {
             if self.running.is_empty() || self.room_is_due && !self.is_full() {
                 return None;
             }
+            if let Some(error) = self.driver.failure() {
+                self.running.clear();
+                self.held_bytes = 0;
+                return Some(Completion { ticket: Ticket::MAX, result: Err(error) });
+            }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            self.server.pump(left.unwrap_or(Duration::MAX));
+            self.driver.pump(left.unwrap_or(Duration::MAX), &self.woken);
             if left == Some(Duration::ZERO) {
                 self.advance();
                 return self.completions.pop_front();
@@ -148,11 +168,11 @@ impl<W: SftpWork> Lane<W::Op> for SftpLane<W> {
 
     fn flush(&mut self) {
         self.advance();
-        self.server.pump(Duration::ZERO);
+        self.driver.pump(Duration::ZERO, &self.woken);
     }
 }
 
-impl<W: SftpWork<Op = TargetOp> + SftpTargetWork> TargetLane for SftpLane<W> {
+impl<W: LaneWork<Op = TargetOp> + TargetLaneWork, D: LaneDriver> TargetLane for FutureLane<W, D> {
     fn piece_buffer(&mut self) -> PieceBuffer {
         self.work.store().buffers().piece()
     }

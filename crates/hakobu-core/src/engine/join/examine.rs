@@ -1,0 +1,46 @@
+//! Finds entries that have to be examined because listings do not show all their attributes.
+
+use super::*;
+use crate::evidence::ListingEvidence;
+
+impl Join<'_> {
+    /// Returns the evidence between an entry of a source listing and one of the target's listing.
+    pub(super) fn evidence(&self, source: &Listing, target: Option<&Listing>) -> ListingEvidence {
+        self.shared.evidence.with_exact(source.is_exact(), target.is_none_or(Listing::is_exact))
+    }
+
+    /// Returns true if an entry cannot be decided from what the listings show.
+    pub(super) fn is_unclear(
+        &self,
+        source: &Listing,
+        metadata: &EntryMetadata,
+        beside: Option<(&Listing, usize)>,
+    ) -> bool {
+        let evidence = self.evidence(source, beside.map(|(listing, _)| listing));
+        let lacks = evidence.source_lacks() || beside.is_some() && evidence.target_lacks();
+        if !lacks || self.removes() {
+            return false;
+        }
+        if self.hashes() {
+            return evidence.may_be_no_file(metadata);
+        }
+        if self.verifies() {
+            return beside.is_some();
+        }
+        let target = beside.map(|(listing, index)| listing.metadata(index));
+        let evidence_here = (&evidence, self.node.is_settled());
+        match decide_listed(metadata, target, &self.shared.able, self.makes_way(metadata), evidence_here) {
+            Action::Examine => true,
+            Action::Create | Action::Replace => evidence.source_lacks() && self.needs_attributes(metadata),
+            _ => false,
+        }
+    }
+
+    /// Returns true if an entry cannot be copied without its attributes. Those of small files come along with their
+    /// content.
+    fn needs_attributes(&self, metadata: &EntryMetadata) -> bool {
+        let job = self.shared.setup.job;
+        let is_of_small_file = metadata.kind == EntryKind::File && !self.is_large(metadata);
+        !job.require.is_empty() || job.by_name || !(is_of_small_file || job.dry_run)
+    }
+}

@@ -1,0 +1,361 @@
+//! The evidence of two listings about an entry that both have, where a listing does not show all attributes.
+
+use crate::capabilities::Capabilities;
+use crate::entry::{EntryKind, EntryMetadata};
+use crate::listed::{ListedAttributes, StoreClock};
+
+/// Nanoseconds by which the clock of a file server, which sets the times of its files, may differ from this machine's.
+const FILE_SERVER_NS: u64 = 86_400_000_000_000;
+/// The maximum length of a symbolic link's text in bytes. Larger objects are files.
+const LINK_BYTES_MAX: u64 = 4095;
+
+/// The conclusion from listings about an entry that both sides have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListingConclusion {
+    /// The listings show what is needed to decide.
+    Shown,
+    /// The entries are equal, because neither has changed since the later one was written.
+    Equal,
+    /// The listings prove nothing.
+    Unknown,
+}
+
+/// The attributes that the listings of both sides show, and the clocks of their times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListingEvidence {
+    source: SideEvidence,
+    target: SideEvidence,
+    /// The attributes that are compared.
+    compared: ListedAttributes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SideEvidence {
+    listed: ListedAttributes,
+    clock: Option<StoreClock>,
+    /// The uncertainty of the times of the last change of inodes, in nanoseconds; `None` if there are no such times.
+    change_ns: Option<u64>,
+}
+
+impl SideEvidence {
+    fn of(able: &Capabilities) -> Self {
+        let change_ns = if able.answer_ns.is_some() { FILE_SERVER_NS } else { 0 };
+        let change_ns = able.inodes.then_some(change_ns);
+        Self { listed: able.listed, clock: able.clock, change_ns }
+    }
+}
+
+impl ListingEvidence {
+    /// Returns the evidence between two endpoints. `able` are the capabilities of the target limited by those of the
+    /// source; `extended` is true if extended attributes are compared.
+    pub fn new(source: &Capabilities, target: &Capabilities, able: &Capabilities, extended: bool) -> Self {
+        let Capabilities { keeps_times: times, modes, owners, .. } = *able;
+        let compared = ListedAttributes { times, modes, owners, kinds: true, extended };
+        Self { source: SideEvidence::of(source), target: SideEvidence::of(target), compared }
+    }
+
+    /// Returns true if listings of the source do not show all that is compared.
+    pub fn source_lacks(&self) -> bool {
+        !covers(self.source.listed, self.compared)
+    }
+
+    /// Returns true if listings of the target do not show all that is compared.
+    pub fn target_lacks(&self) -> bool {
+        !covers(self.target.listed, self.compared)
+    }
+
+    /// Returns the evidence if the entries of a side were asked for by themselves.
+    #[must_use]
+    pub fn with_exact(mut self, source: bool, target: bool) -> Self {
+        for (exact, side) in [(source, &mut self.source), (target, &mut self.target)] {
+            if exact {
+                side.listed = ListedAttributes::ALL;
+            }
+        }
+        self
+    }
+
+    /// Returns true if an entry of the source is equal only if the directories above it are settled.
+    pub fn needs_settled(&self) -> bool {
+        let measured = self.target.clock.is_some() && self.source.change_ns.is_some();
+        self.target_lacks() && !self.source_lacks() && measured
+    }
+
+    /// Returns true if the time of an upload may prove later that an entry is equal, so that the entry must not change
+    /// between the moment at which it is read and that at which it is uploaded.
+    pub fn must_recheck(&self) -> bool {
+        let between_stores = self.source_lacks() && self.target_lacks();
+        self.needs_settled() || between_stores && self.source.clock.is_some() && self.target.clock.is_some()
+    }
+
+    /// Returns true if an entry of the source that is listed as a file may be of another kind.
+    pub fn may_be_no_file(&self, source: &EntryMetadata) -> bool {
+        !self.source.listed.kinds && source.kind == EntryKind::File && source.size_bytes <= LINK_BYTES_MAX
+    }
+
+    /// Returns the conclusion about an entry of the source and the target's entry of that name. `settled` is true if no
+    /// directory that contains it at the source was replaced by another one since it was last copied.
+    pub fn conclude(
+        &self,
+        source: &EntryMetadata,
+        target: &EntryMetadata,
+        settled: bool,
+    ) -> ListingConclusion {
+        if !(self.source_lacks() || self.target_lacks()) {
+            return ListingConclusion::Shown;
+        }
+        match (source.kind, target.kind) {
+            (EntryKind::Directory, EntryKind::Directory) => {}
+            // A directory takes the place of a symbolic link, and not that of a file.
+            (EntryKind::Directory, EntryKind::File)
+                if !self.target.listed.kinds && target.size_bytes <= LINK_BYTES_MAX =>
+            {
+                return ListingConclusion::Unknown;
+            }
+            (EntryKind::Directory, _) | (_, EntryKind::Directory) => return ListingConclusion::Shown,
+            _ if object_bytes(source) != object_bytes(target) => return ListingConclusion::Shown,
+            (one, other) => {
+                let kinds = self.source.listed.kinds && self.target.listed.kinds;
+                let times = self.source.listed.times && self.target.listed.times;
+                if kinds && one != other || times && source.mtime != target.mtime {
+                    return ListingConclusion::Shown;
+                }
+            }
+        }
+        // A time of an upload at the target is compared with that at the source; the stored time proves less.
+        if !self.compared.times && self.source_lacks() {
+            return ListingConclusion::Shown;
+        }
+        if self.proves_equality(source, target, settled) {
+            ListingConclusion::Equal
+        } else {
+            ListingConclusion::Unknown
+        }
+    }
+
+    fn proves_equality(&self, source: &EntryMetadata, target: &EntryMetadata, settled: bool) -> bool {
+        match (self.source_lacks(), self.target_lacks()) {
+            (false, true) => settled && self.is_before_upload(source, target),
+            (true, false) => {
+                let (Some(clock), Some(more_ns)) = (self.source.clock, self.target.change_ns) else {
+                    return false;
+                };
+                let (first_ns, last_ns) = clock.moments(source.ctime, more_ns);
+                target.mtime.as_nanoseconds() < first_ns && target.ctime.as_nanoseconds() > last_ns
+            }
+            (true, true) => {
+                let (Some(of_source), Some(of_target)) = (self.source.clock, self.target.clock) else {
+                    return false;
+                };
+                of_source.moments(source.ctime, 0).1 < of_target.moments(target.ctime, 0).0
+            }
+            (false, false) => false,
+        }
+    }
+
+    /// Returns true if an entry of the source has not changed since that of the target was uploaded.
+    pub fn is_before_upload(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
+        let (Some(clock), Some(more_ns)) = (self.target.clock, self.source.change_ns) else { return false };
+        let (first_ns, _) = clock.moments(target.ctime, more_ns);
+        source.mtime.as_nanoseconds() < first_ns && source.ctime.as_nanoseconds() < first_ns
+    }
+}
+
+/// Returns true if all attributes that are compared are listed.
+fn covers(listed: ListedAttributes, compared: ListedAttributes) -> bool {
+    let ListedAttributes { times, modes, owners, kinds, extended } = compared;
+    (listed.times || !times)
+        && (listed.modes || !modes)
+        && (listed.owners || !owners)
+        && (listed.kinds || !kinds)
+        && (listed.extended || !extended)
+}
+
+/// Returns the size of the object that an entry becomes in a store.
+fn object_bytes(metadata: &EntryMetadata) -> u64 {
+    if metadata.is_special() { 0 } else { metadata.size_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::FileTime;
+
+    const SECOND_NS: i64 = 1_000_000_000;
+
+    fn at(ns: i64) -> FileTime {
+        let nanoseconds = u32::try_from(ns.rem_euclid(SECOND_NS)).unwrap();
+        FileTime { seconds: ns.div_euclid(SECOND_NS), nanoseconds }
+    }
+
+    /// Returns an entry with its times in nanoseconds since 1970.
+    fn entry(kind: EntryKind, size_bytes: u64, (mtime, ctime): (i64, i64)) -> EntryMetadata {
+        EntryMetadata { size_bytes, mtime: at(mtime), ctime: at(ctime), ..EntryMetadata::new(kind) }
+    }
+
+    fn file(times: (i64, i64)) -> EntryMetadata {
+        entry(EntryKind::File, 5, times)
+    }
+
+    /// Returns the capabilities of a store that lists no attributes.
+    fn store(behind_ns: i64, uncertainty_ns: u64) -> Capabilities {
+        let clock = Some(StoreClock { behind_ns, uncertainty_ns });
+        Capabilities { inodes: false, listed: ListedAttributes::NONE, clock, ..Capabilities::posix(true) }
+    }
+
+    fn between(source: &Capabilities, target: &Capabilities) -> ListingEvidence {
+        ListingEvidence::new(source, target, target, false)
+    }
+
+    fn all_kinds() -> impl Strategy<Value = EntryKind> {
+        (1u8..8).prop_map(|number| EntryKind::from_number(number).unwrap())
+    }
+
+    #[test]
+    fn a_source_that_is_older_than_the_upload_is_equal() {
+        let able = Capabilities::posix(true);
+        let evidence = between(&able, &store(-30, 10));
+        // The upload was at 100 by the store's clock, which is 70 by ours.
+        let uploaded = file((100, 100));
+        for (times, settled, expected) in [
+            ((59, 59), true, ListingConclusion::Equal),
+            ((60, 59), true, ListingConclusion::Unknown),
+            ((59, 60), true, ListingConclusion::Unknown),
+            ((1, 80), true, ListingConclusion::Unknown),
+            ((59, 59), false, ListingConclusion::Unknown),
+        ] {
+            assert_eq!(evidence.conclude(&file(times), &uploaded, settled), expected, "{times:?} {settled}");
+        }
+        let of_server = Capabilities { answer_ns: Some(1), ..able.clone() };
+        let day_before = (69 - 86_400 * SECOND_NS, 69 - 86_400 * SECOND_NS);
+        let evidence = between(&of_server, &store(-30, 0));
+        assert_eq!(evidence.conclude(&file((59, 59)), &uploaded, true), ListingConclusion::Unknown);
+        assert_eq!(evidence.conclude(&file(day_before), &uploaded, true), ListingConclusion::Equal);
+        let without_ctime = Capabilities { inodes: false, ..able.clone() };
+        let evidence = between(&without_ctime, &store(0, 0));
+        assert_eq!(evidence.conclude(&file((1, 0)), &uploaded, true), ListingConclusion::Unknown);
+        let unmeasured = Capabilities { clock: None, ..store(0, 0) };
+        assert_eq!(
+            between(&able, &unmeasured).conclude(&file((1, 1)), &uploaded, true),
+            ListingConclusion::Unknown
+        );
+    }
+
+    #[test]
+    fn a_target_that_was_written_after_the_upload_is_equal() {
+        let evidence = between(&store(-30, 10), &Capabilities::posix(true));
+        let uploaded = file((100, 100));
+        for (times, expected) in [
+            ((59, 81), ListingConclusion::Equal),
+            ((60, 81), ListingConclusion::Unknown),
+            ((59, 80), ListingConclusion::Unknown),
+            ((90, 90), ListingConclusion::Unknown),
+        ] {
+            assert_eq!(evidence.conclude(&uploaded, &file(times), false), expected, "{times:?}");
+        }
+        let other = between(&store(-30, 10), &Capabilities { inodes: false, ..Capabilities::posix(true) });
+        assert_eq!(other.conclude(&uploaded, &file((59, 81)), true), ListingConclusion::Unknown);
+    }
+
+    #[test]
+    fn between_stores_the_later_upload_is_the_targets() {
+        let evidence = between(&store(0, 10), &store(-30, 10));
+        for (target, expected) in [
+            (150, ListingConclusion::Equal),
+            (149, ListingConclusion::Equal),
+            (148, ListingConclusion::Unknown),
+            (100, ListingConclusion::Unknown),
+        ] {
+            assert_eq!(
+                evidence.conclude(&file((98, 98)), &file((target, target)), false),
+                expected,
+                "{target}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_any_listing_shows_is_not_examined() {
+        let to_store = between(&Capabilities::posix(true), &store(0, 0));
+        let (link, pipe) = (entry(EntryKind::Symlink, 5, (9, 9)), entry(EntryKind::Fifo, 77, (9, 9)));
+        let directory = entry(EntryKind::Directory, 0, (9, 9));
+        let (empty, large) = (entry(EntryKind::File, 0, (1, 1)), entry(EntryKind::File, 4096, (1, 1)));
+        for (source, target, expected) in [
+            (&file((9, 9)), &empty, ListingConclusion::Shown),
+            (&link, &file((1, 1)), ListingConclusion::Unknown),
+            (&link, &empty, ListingConclusion::Shown),
+            (&pipe, &empty, ListingConclusion::Unknown),
+            (&pipe, &file((1, 1)), ListingConclusion::Shown),
+            (&empty, &directory, ListingConclusion::Shown),
+            (&directory, &file((1, 1)), ListingConclusion::Unknown),
+            (&directory, &large, ListingConclusion::Shown),
+            (&directory, &entry(EntryKind::Directory, 0, (1, 1)), ListingConclusion::Unknown),
+        ] {
+            assert_eq!(to_store.conclude(source, target, true), expected, "{source:?} {target:?}");
+        }
+        let from_store = between(&store(0, 0), &Capabilities::posix(true));
+        assert_eq!(from_store.conclude(&directory, &file((1, 1)), true), ListingConclusion::Shown);
+        assert!(from_store.may_be_no_file(&file((1, 1))) && !from_store.may_be_no_file(&large));
+        assert!(!to_store.may_be_no_file(&file((1, 1))));
+        // A listing with times shows a difference, and no equality without a mode.
+        let listed = ListedAttributes { times: true, ..ListedAttributes::NONE };
+        let timed = between(&Capabilities::posix(true), &Capabilities { listed, ..store(0, 0) });
+        assert_eq!(timed.conclude(&file((9, 9)), &file((1, 1)), true), ListingConclusion::Shown);
+        assert_eq!(timed.conclude(&file((9, 9)), &file((9, 1)), true), ListingConclusion::Unknown);
+        assert_eq!(timed.conclude(&file((9, 9)), &file((9, 10)), true), ListingConclusion::Equal);
+    }
+
+    #[test]
+    fn attributes_that_are_not_compared_need_not_be_listed() {
+        let listed = ListedAttributes { owners: false, extended: false, ..ListedAttributes::ALL };
+        let source = Capabilities { listed, ..Capabilities::posix(true) };
+        let lacks = |able: &Capabilities, extended| {
+            ListingEvidence::new(&source, able, able, extended).source_lacks()
+        };
+        assert!(lacks(&Capabilities::posix(true), false) && lacks(&Capabilities::posix(false), true));
+        assert!(!lacks(&Capabilities::posix(false), false));
+    }
+
+    proptest! {
+        /// Whatever the kinds and sizes: an entry that changed later than the earliest moment of the upload is examined.
+        #[test]
+        fn nothing_that_may_have_changed_since_the_upload_is_equal(
+            kinds in (all_kinds(), all_kinds()),
+            sizes in (0u64..3, 0u64..3),
+            times in (0i64..100, 0i64..100),
+            uploaded in 0i64..100,
+            clock in (-20i64..20, 0u64..20),
+            settled: bool,
+        ) {
+            let able = Capabilities::posix(true);
+            let source = entry(kinds.0, sizes.0, times);
+            let target = entry(kinds.1, sizes.1, (uploaded, uploaded));
+            let concluded = between(&able, &store(clock.0, clock.1)).conclude(&source, &target, settled);
+            if times.0.max(times.1) >= uploaded + clock.0 - clock.1.cast_signed() || !settled {
+                prop_assert_ne!(concluded, ListingConclusion::Equal);
+            }
+            let concluded = between(&store(clock.0, clock.1), &able).conclude(&target, &source, settled);
+            if times.1 <= uploaded + clock.0 + clock.1.cast_signed() || times.0 > uploaded + clock.0 {
+                prop_assert_ne!(concluded, ListingConclusion::Equal);
+            }
+        }
+
+        #[test]
+        fn listings_of_file_systems_show_everything(
+            kinds in (all_kinds(), all_kinds()),
+            sizes in (0u64..3, 0u64..3),
+            times in (0i64..9, 0i64..9),
+            exact in (any::<bool>(), any::<bool>()),
+        ) {
+            let able = Capabilities::posix(true);
+            let (source, target) = (entry(kinds.0, sizes.0, times), entry(kinds.1, sizes.1, (5, 5)));
+            prop_assert_eq!(between(&able, &able).conclude(&source, &target, false), ListingConclusion::Shown);
+            let both = between(&store(0, 0), &store(0, 0));
+            prop_assert_eq!(both.with_exact(true, true).conclude(&source, &target, true), ListingConclusion::Shown);
+            let side = both.with_exact(exact.0, exact.1);
+            prop_assert_eq!((side.source_lacks(), side.target_lacks()), (!exact.0, !exact.1));
+        }
+    }
+}

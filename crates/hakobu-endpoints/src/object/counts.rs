@@ -1,0 +1,59 @@
+//! Counts of requests by kind, kept by all lanes of a bucket.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::api::RequestCounts;
+
+/// A kind of request, as stores charge for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    List,
+    Head,
+    Get,
+    Put,
+    Copy,
+    Delete,
+}
+
+/// The counters behind [`RequestCounts`].
+#[derive(Debug, Default)]
+pub(crate) struct RequestCounters {
+    kinds: [AtomicU64; 6],
+    retries: AtomicU64,
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+impl RequestCounters {
+    /// Counts a request that is about to be sent.
+    pub(crate) fn add(&self, kind: RequestKind, is_retry: bool) {
+        self.kinds[kind as usize].fetch_add(1, Ordering::Relaxed);
+        if is_retry {
+            self.retries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn add_sent(&self, bytes: usize) {
+        self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_received(&self, bytes: usize) {
+        self.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> RequestCounts {
+        let of = |kind: RequestKind| self.kinds[kind as usize].load(Ordering::Relaxed);
+        RequestCounts {
+            list: of(RequestKind::List),
+            head: of(RequestKind::Head),
+            get: of(RequestKind::Get),
+            put: of(RequestKind::Put),
+            copy: of(RequestKind::Copy),
+            delete: of(RequestKind::Delete),
+            other: 0,
+            retries: self.retries.load(Ordering::Relaxed),
+            sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
+            received_bytes: self.received_bytes.load(Ordering::Relaxed),
+        }
+    }
+}

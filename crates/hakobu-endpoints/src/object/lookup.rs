@@ -1,0 +1,40 @@
+//! Looks up single entries.
+
+use hakobu_core::Result;
+use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
+use hakobu_core::path::EntryPath;
+
+use super::api::{ListQuery, ListStart, ObjectApi};
+use super::entry::{DescribedObject, described, plain};
+use super::keys::{KeyRoot, check_page};
+
+/// Returns the entry of a path, or `None` if there is none. A root always exists, as a directory.
+pub(crate) async fn look(
+    api: &dyn ObjectApi,
+    root: &KeyRoot,
+    path: &EntryPath,
+) -> Result<Option<DescribedObject>> {
+    let implied = || plain(EntryKind::Directory, 0, FileTime::default());
+    if !path.is_root()
+        && let Some(head) = api.head(&root.key(path)?).await?
+    {
+        return Ok(Some(described(api.limits(), &head, false)));
+    }
+    let prefix = root.directory(path)?;
+    let query =
+        ListQuery { prefix: &prefix, delimiter: false, start: ListStart::First, until: None, entries: 1 };
+    let page = api.list(query).await?;
+    check_page(&page, &prefix)?;
+    let of_directory = |metadata: EntryMetadata| DescribedObject { metadata, digest: None };
+    match page.objects.first() {
+        Some(first) if first.key == prefix => {
+            let head = api.head(&prefix).await?;
+            Ok(Some(
+                head.map_or_else(|| of_directory(implied()), |head| described(api.limits(), &head, true)),
+            ))
+        }
+        Some(_) => Ok(Some(of_directory(implied()))),
+        None if path.is_root() => Ok(Some(of_directory(implied()))),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,31 @@
+//! Object stores: keys with content and metadata, reached by requests over HTTP.
+//!
+//! [`api`] has the requests that every provider answers, [`s3`] the one that there is. Below it, [`http`] sends one
+//! request once, [`retry`] decides whether it is sent again, and [`budget`] how many are in flight. Above it,
+//! [`BucketAccess`] opens directories of a bucket as sources and targets, which do not ask for the provider.
+
+mod access;
+pub mod api;
+mod budget;
+mod capabilities;
+mod clock;
+mod content;
+mod counts;
+pub mod credentials;
+mod driver;
+mod entry;
+pub mod http;
+mod key_pages;
+mod keys;
+mod listing;
+mod lookup;
+pub mod metadata;
+mod retry;
+pub mod runtime;
+pub mod s3;
+mod small_object;
+mod source;
+mod target;
+mod upload_journal;
+
+pub use access::BucketAccess;

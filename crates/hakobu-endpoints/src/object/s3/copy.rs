@@ -1,0 +1,91 @@
+//! Copies inside the store: CopyObject and UploadPartCopy.
+
+use hakobu_core::{Error, ErrorKind, Result};
+use http::{HeaderName, Method};
+
+use super::put::version_of;
+use super::request::{S3Failure, S3Lane, S3Request, check_key};
+use super::spelling::{crc64_of, encode_key};
+use super::xml::{XmlEvent, read_xml};
+use crate::object::api::{CopyObject, CopyPart, CopySource, ObjectVersion, PartTag, StoredObject};
+use crate::object::counts::RequestKind;
+
+pub(super) const COPYING: &str = "copying the object inside the store";
+const SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
+const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
+const SOURCE_RANGE: HeaderName = HeaderName::from_static("x-amz-copy-source-range");
+const DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-metadata-directive");
+
+impl S3Lane {
+    pub(super) async fn copy(&self, copy: CopyObject<'_>) -> Result<StoredObject> {
+        let CopyObject { source, key, properties, condition } = copy;
+        let mut request =
+            S3Request::new(RequestKind::Copy, Method::PUT, COPYING).key(key).condition(condition)?;
+        request = self.copy_source(request, source)?;
+        if let Some(properties) = properties {
+            request =
+                request.header(DIRECTIVE, "REPLACE")?.properties(properties, &self.bucket.new_objects)?;
+        }
+        let answer =
+            self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;
+        let (etag, _) = self.copied(&answer.body, "CopyObjectResult", key)?;
+        let version = ObjectVersion { etag, generation: None };
+        let version = if version.is_unknown() { version_of(&answer.headers) } else { version };
+        Ok(StoredObject { version, is_checked: true })
+    }
+
+    pub(super) async fn copy_part(&self, part: CopyPart<'_>) -> Result<PartTag> {
+        let CopyPart { source, range, key, upload, number } = part;
+        let mut request = S3Request::new(RequestKind::Copy, Method::PUT, COPYING)
+            .key(key)
+            .query("partNumber", number.to_string())
+            .query("uploadId", upload.0.as_str());
+        request = self.copy_source(request, source)?;
+        let last = range.end().saturating_sub(1);
+        request = request.header(SOURCE_RANGE, &format!("bytes={}-{last}", range.offset))?;
+        let answer =
+            self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;
+        let (etag, crc64) = self.copied(&answer.body, "CopyPartResult", key)?;
+        let missing = || self.error_of(ErrorKind::Protocol, COPYING, key, "the answer has no entity tag");
+        Ok(PartTag { number, size_bytes: range.length, etag: etag.ok_or_else(missing)?, crc64 })
+    }
+
+    fn copy_source<'a>(&self, request: S3Request<'a>, source: CopySource<'_>) -> Result<S3Request<'a>> {
+        let bucket = source.bucket.unwrap_or(&self.bucket.name);
+        check_key(source.key, COPYING).map_err(|error| error.at(format!("s3://{bucket}/{}", source.key)))?;
+        let request =
+            request.header(SOURCE, &format!("/{}/{}", encode_key(bucket), encode_key(source.key)))?;
+        match source.version.and_then(|version| version.etag.as_deref()) {
+            Some(etag) => request.header(SOURCE_IF_MATCH, etag),
+            None => Ok(request),
+        }
+    }
+
+    fn copied(&self, body: &[u8], root: &str, key: &str) -> Result<(Option<String>, Option<u64>)> {
+        let (mut etag, mut crc64) = (None, None);
+        let read = read_xml(body, root, |event| {
+            match event {
+                XmlEvent::Close { name: "ETag", text, .. } => etag = Some(text.to_owned()),
+                XmlEvent::Close { name: "ChecksumCRC64NVME", text, .. } => crc64 = crc64_of(text),
+                _ => {}
+            }
+            Ok(())
+        });
+        read.map_err(|error| error.at(self.bucket.location_of(key)))?;
+        Ok((etag.filter(|etag| !etag.is_empty()), crc64))
+    }
+
+    fn copy_failed(&self, request: &S3Request<'_>, source: CopySource<'_>, failure: S3Failure) -> Error {
+        if let S3Failure::Refused { refusal, .. } = &failure {
+            if refusal.is(&["NoSuchKey"]) {
+                let cause = "the object to copy does not exist any more";
+                return self.error_of(ErrorKind::SourceVanished, COPYING, source.key, cause);
+            }
+            if refusal.status == 412 && source.version.is_some() {
+                let cause = "another object was stored with this key in the meantime";
+                return self.error_of(ErrorKind::SourceChanged, COPYING, source.key, cause);
+            }
+        }
+        self.put_failed(request, failure)
+    }
+}

@@ -1,0 +1,340 @@
+//! Objects and their metadata: GetObject and HeadObject.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use hakobu_core::entry::FileTime;
+use hakobu_core::extent::Extent;
+use hakobu_core::{Error, ErrorKind, Result};
+use http::header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, LAST_MODIFIED, RANGE};
+use http::{HeaderMap, HeaderName, Method};
+
+use super::list::storage_class;
+use super::request::{S3Answer, S3Failure, S3Lane, S3Request};
+use super::spelling::{crc32c_of, crc64_of};
+use crate::object::api::{
+    BodyStream, ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum,
+};
+use crate::object::counts::RequestKind;
+use crate::object::http::AnswerBody;
+use crate::object::retry::RetryPlan;
+
+const READING: &str = "reading the object";
+const INSPECTING: &str = "inspecting the object";
+pub(super) const METADATA_PREFIX: &str = "x-amz-meta-";
+const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");
+
+/// Returns the metadata in the head of an answer.
+fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
+    let text =
+        |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let date = httpdate::parse_http_date(headers.get(LAST_MODIFIED)?.to_str().ok()?).ok()?;
+    let seconds = date.duration_since(UNIX_EPOCH).ok()?.as_secs() as i64;
+    let metadata = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str().strip_prefix(METADATA_PREFIX)?;
+        Some((name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+    });
+    let (storage_class, is_archive) = storage_class(&text("x-amz-storage-class").unwrap_or_default());
+    let is_restored = text("x-amz-restore").is_some_and(|state| state.contains("ongoing-request=\"false\""));
+    // A checksum of the parts' checksums says nothing about the content.
+    let is_composite = text("x-amz-checksum-type").is_some_and(|kind| kind == "COMPOSITE");
+    let crc64 =
+        || text("x-amz-checksum-crc64nvme").and_then(|text| crc64_of(&text)).map(StoredChecksum::Crc64);
+    let crc32c =
+        || text("x-amz-checksum-crc32c").and_then(|text| crc32c_of(&text)).map(StoredChecksum::Crc32c);
+    Some(ObjectHead {
+        size_bytes,
+        uploaded: FileTime { seconds, nanoseconds: 0 },
+        version: ObjectVersion {
+            etag: text(ETAG.as_str()).filter(|etag| !etag.is_empty()),
+            generation: None,
+        },
+        metadata: metadata.collect(),
+        content_type: text(CONTENT_TYPE.as_str()),
+        checksum: if is_composite { None } else { crc64().or_else(crc32c) },
+        storage_class,
+        is_archived: is_archive && !is_restored,
+    })
+}
+
+/// Returns the range in the answer and the size of the whole object.
+fn content_range(headers: &HeaderMap) -> Option<(Extent, u64)> {
+    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
+    let (range, size) = text.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last, size) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, size.parse().ok()?);
+    Some((Extent { offset: first, length: last.checked_sub(first)?.checked_add(1)? }, size))
+}
+
+/// Returns true if an object may be of a version, as far as both are known.
+fn may_be(version: &ObjectVersion, head: &ObjectHead) -> bool {
+    match (&version.etag, &head.version.etag) {
+        (Some(one), Some(other)) => strong(one) == strong(other),
+        _ => true,
+    }
+}
+
+/// Returns an entity tag without the mark that a proxy may put there.
+fn strong(etag: &str) -> &str {
+    etag.strip_prefix("W/").unwrap_or(etag)
+}
+
+/// A body whose rest is asked for again if the connection is lost.
+struct ResumedBody {
+    lane: Arc<S3Lane>,
+    key: String,
+    head: ObjectHead,
+    body: AnswerBody,
+    /// The bytes that are still to come.
+    left: Extent,
+    plan: RetryPlan,
+    is_over: bool,
+}
+
+impl ResumedBody {
+    async fn next(&mut self) -> Option<Result<Bytes>> {
+        while !self.is_over {
+            let cause = match self.body.next().await {
+                Some(Ok(chunk)) if chunk.len() as u64 > self.left.length => {
+                    return self.fail(ErrorKind::Protocol, "the store sends more than it announced");
+                }
+                Some(Ok(chunk)) => {
+                    let length = chunk.len() as u64;
+                    self.left =
+                        Extent { offset: self.left.offset + length, length: self.left.length - length };
+                    self.plan = RetryPlan::new(self.lane.bucket.http.limits.retries);
+                    return Some(Ok(chunk));
+                }
+                None if self.left.length == 0 => {
+                    self.is_over = true;
+                    return None;
+                }
+                None => "the store ended the content early".to_owned(),
+                Some(Err(failure)) if !failure.may_repeat => return self.fail(failure.kind, &failure.cause),
+                Some(Err(failure)) => failure.cause,
+            };
+            if self.left.length == 0 {
+                // All bytes are here; how the connection ended does not matter.
+                self.is_over = true;
+                return None;
+            }
+            let Some(delay) = self.plan.next_delay(None) else {
+                return self.fail(ErrorKind::ConnectionLost, &cause);
+            };
+            tokio::time::sleep(delay).await;
+            match self.lane.open_object(&self.key, Some(self.left), Some(&self.head.version), true).await {
+                Ok((head, body, _))
+                    if head.uploaded == self.head.uploaded && head.size_bytes == self.head.size_bytes =>
+                {
+                    self.body = body;
+                }
+                Ok(_) => return self.fail(ErrorKind::SourceChanged, REPLACED),
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+
+    fn fail(&mut self, kind: ErrorKind, cause: &str) -> Option<Result<Bytes>> {
+        self.is_over = true;
+        Some(Err(self.lane.error_of(kind, READING, &self.key, cause)))
+    }
+}
+
+const REPLACED: &str = "another object was stored with this key in the meantime";
+
+impl S3Lane {
+    pub(super) async fn head(&self, key: &str) -> Result<Option<ObjectHead>> {
+        let request = S3Request::new(RequestKind::Head, Method::HEAD, INSPECTING)
+            .key(key)
+            .header(CHECKSUM_MODE, "ENABLED")?;
+        let answer = match self.perform(&request).await {
+            Ok(answer) => answer,
+            Err(failure) => return self.head_failed(&request, key, failure).await,
+        };
+        let head = answer.length.and_then(|size_bytes| head_of(&answer.headers, size_bytes));
+        let wrong =
+            || self.error_of(ErrorKind::Protocol, INSPECTING, key, "the answer has no size or no time");
+        head.map(Some).ok_or_else(wrong)
+    }
+
+    /// Finds out what a failed HEAD means: its answer has a status only. A listing of the same key has the reason.
+    async fn head_failed(
+        &self,
+        request: &S3Request<'_>,
+        key: &str,
+        failure: S3Failure,
+    ) -> Result<Option<ObjectHead>> {
+        let status = match &failure {
+            S3Failure::Refused { refusal, .. } => refusal.status,
+            S3Failure::Failed(_) => return Err(self.error(request, failure)),
+        };
+        if !matches!(status, 301 | 400 | 401 | 403 | 404) {
+            return Err(self.error(request, failure));
+        }
+        if status == 404 && self.bucket.is_known() {
+            return Ok(None);
+        }
+        let query =
+            ListQuery { prefix: key, delimiter: false, start: ListStart::First, until: None, entries: 1 };
+        match self.list(query).await {
+            Ok(_) if status == 404 => Ok(None),
+            Ok(_) => Err(self.error(request, failure)),
+            // Without the right to list, a store says of each object that is missing that it is denied.
+            Err(error) if error.kind == ErrorKind::PermissionDenied && status == 404 => Ok(None),
+            Err(error) => Err(Error { during: INSPECTING.into(), ..error }),
+        }
+    }
+
+    pub(super) async fn get(
+        self: &Arc<Self>,
+        key: &str,
+        range: Option<Extent>,
+        version: Option<&ObjectVersion>,
+    ) -> Result<ObjectBody> {
+        let (head, body, left) = self.open_object(key, range, version, false).await?;
+        let state = ResumedBody {
+            lane: Arc::clone(self),
+            key: key.to_owned(),
+            head: head.clone(),
+            body,
+            left,
+            plan: RetryPlan::new(self.bucket.http.limits.retries),
+            is_over: false,
+        };
+        let chunks: BodyStream = Box::pin(futures_util::stream::unfold(state, |mut state| async {
+            let next = state.next().await?;
+            Some((next, state))
+        }));
+        Ok(ObjectBody { head, chunks })
+    }
+
+    /// Asks for an object or a range of it. Returns the range that its body has.
+    async fn open_object(
+        &self,
+        key: &str,
+        range: Option<Extent>,
+        version: Option<&ObjectVersion>,
+        is_same: bool,
+    ) -> Result<(ObjectHead, AnswerBody, Extent)> {
+        let mut request = S3Request::new(RequestKind::Get, Method::GET, READING).key(key);
+        if let Some(range) = range {
+            let last = range.end().saturating_sub(1);
+            request = request.header(RANGE, &format!("bytes={}-{last}", range.offset))?;
+        } else {
+            request = request.header(CHECKSUM_MODE, "ENABLED")?;
+        }
+        if let Some(etag) = version.and_then(|version| version.etag.as_deref()) {
+            request = request.header(IF_MATCH, etag)?;
+        }
+        let failed = |failure| self.get_failed(&request, key, failure, version.is_some() || is_same);
+        let answer = self.open(&request).await.map_err(failed)?;
+        let wrong = |cause| self.error_of(ErrorKind::Protocol, READING, key, cause);
+        let (found, size_bytes) = placed(&answer, range).map_err(wrong)?;
+        let head = head_of(&answer.headers, size_bytes).ok_or_else(|| wrong("the answer has no time"))?;
+        if version.is_some_and(|version| !may_be(version, &head)) {
+            return Err(self.error_of(ErrorKind::SourceChanged, READING, key, REPLACED));
+        }
+        Ok((head, answer.body, found))
+    }
+
+    fn get_failed(
+        &self,
+        request: &S3Request<'_>,
+        key: &str,
+        failure: S3Failure,
+        is_versioned: bool,
+    ) -> Error {
+        if let S3Failure::Refused { refusal, .. } = &failure {
+            match refusal.status {
+                412 => return self.error_of(ErrorKind::SourceChanged, READING, key, REPLACED),
+                416 if is_versioned => {
+                    return self.error_of(
+                        ErrorKind::SourceChanged,
+                        READING,
+                        key,
+                        "the object is shorter now",
+                    );
+                }
+                404 if refusal.is(&["NoSuchKey"]) => {
+                    return self.error_of(
+                        ErrorKind::SourceVanished,
+                        READING,
+                        key,
+                        "the object does not exist any more",
+                    );
+                }
+                _ => {}
+            }
+        }
+        self.error(request, failure)
+    }
+}
+
+/// Returns the range of an answer's body and the size of the object; the cause if it is not the range asked for.
+fn placed(answer: &S3Answer<AnswerBody>, range: Option<Extent>) -> Result<(Extent, u64), &'static str> {
+    let length = answer.length.ok_or("the answer has no length")?;
+    match (range, answer.status) {
+        (Some(range), 206) => {
+            let (found, size_bytes) =
+                content_range(&answer.headers).ok_or("the answer does not say which range it has")?;
+            let end = range.end().min(size_bytes);
+            if found.offset != range.offset || found.end() != end || length != found.length {
+                return Err("the answer has another range than was asked for");
+            }
+            Ok((found, size_bytes))
+        }
+        // The whole object, if that was asked for by its range.
+        (Some(range), _) if range.offset == 0 && length <= range.length => {
+            Ok((Extent { offset: 0, length }, length))
+        }
+        (Some(_), _) => Err("the store does not answer requests for ranges"),
+        (None, _) => Ok((Extent { offset: 0, length }, length)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn heads_have_what_the_store_keeps() {
+        let all = headers(&[
+            ("last-modified", "Fri, 27 Nov 2026 10:00:00 GMT"),
+            ("etag", "\"e\""),
+            ("x-amz-meta-mtime", "1.5"),
+            ("x-amz-checksum-crc64nvme", "rosUhgp5mIg="),
+            ("x-amz-storage-class", "GLACIER"),
+        ]);
+        let head = head_of(&all, 9).unwrap();
+        assert_eq!(head.metadata, [("mtime".to_owned(), "1.5".to_owned())]);
+        assert_eq!(head.checksum, Some(StoredChecksum::Crc64(0xae8b_1486_0a79_9888)));
+        assert!(head.is_archived && head.uploaded.seconds == 1_795_773_600);
+        let mut restored = all.clone();
+        restored.insert("x-amz-restore", "ongoing-request=\"false\", expiry-date=\"x\"".parse().unwrap());
+        restored.insert("x-amz-checksum-type", "COMPOSITE".parse().unwrap());
+        let head = head_of(&restored, 9).unwrap();
+        assert!(!head.is_archived && head.checksum.is_none());
+        assert_eq!(head_of(&HeaderMap::new(), 9), None);
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        let range = |text: &'static str| content_range(&headers(&[("content-range", text)]));
+        assert_eq!(range("bytes 5-9/20"), Some((Extent { offset: 5, length: 5 }, 20)));
+        for wrong in
+            ["bytes 9-5/20", "bytes 0-18446744073709551615/20", "bytes */20", "5-9/20", "bytes 5-9/*"]
+        {
+            assert_eq!(range(wrong), None, "{wrong}");
+        }
+    }
+}

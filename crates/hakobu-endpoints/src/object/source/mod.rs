@@ -1,0 +1,75 @@
+//! The source over a bucket, read by lanes.
+
+mod lane;
+mod large;
+mod pack;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hakobu_core::Result;
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::{Endpoint, SourceEndpoint, SourceLane};
+use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
+
+use super::api::Bucket;
+use super::capabilities::capabilities;
+use super::driver::{BytesInFlight, RuntimeDriver};
+use super::keys::KeyRoot;
+use crate::common::future_lane::FutureLane;
+use lane::ObjectReader;
+use large::{PinnedVersions, RANGE_BYTES};
+
+/// Directories of a bucket that are read. Roots are numbered in the order in which they were given.
+pub struct ObjectSource {
+    bucket: Arc<dyn Bucket>,
+    roots: Arc<[KeyRoot]>,
+    capabilities: Capabilities,
+    versions: Arc<PinnedVersions>,
+    ended: Arc<AtomicBool>,
+}
+
+impl ObjectSource {
+    /// Opens directories of a bucket. Nothing is asked of the store.
+    ///
+    /// # Errors
+    /// `Unsupported` if no key can have one of these paths.
+    pub fn new(bucket: Arc<dyn Bucket>, roots: &[EntryPath]) -> Result<Self> {
+        let spelling = bucket.limits().spelling;
+        Ok(Self {
+            capabilities: capabilities(&*bucket),
+            bucket,
+            roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
+            versions: Arc::default(),
+            ended: Arc::default(),
+        })
+    }
+}
+
+impl Endpoint for ObjectSource {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn run_bytes(&self, _size_bytes: u64) -> u64 {
+        RANGE_BYTES
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.bucket.requests()
+    }
+
+    fn interrupt(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+impl SourceEndpoint for ObjectSource {
+    fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
+        let driver = RuntimeDriver::new(&self.ended, &BytesInFlight::default(), 0)?;
+        let api: Arc<dyn super::api::ObjectApi> = driver.within(|| self.bucket.connect())?.into();
+        let reader = ObjectReader::new(api, Arc::clone(&self.roots), Arc::clone(&self.versions));
+        Ok(Box::new(FutureLane::new(Arc::new(reader), driver)))
+    }
+}

@@ -1,0 +1,175 @@
+//! Changes without content: directories' own objects, attributes, removals.
+
+use futures_util::future::join_all;
+use hakobu_core::endpoint::{Change, TargetOutcome};
+use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::losses::{LossKind, Losses};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::lane::ObjectWriter;
+use crate::object::api::{
+    CopyObject, CopySource, ListStart, ListedObject, ObjectProperties, PutCondition, PutObject,
+};
+use crate::object::entry::{EntryToStore, described, properties};
+use crate::object::key_pages::KeyPages;
+use crate::object::metadata::sidecar::SIDECAR_DIRECTORY;
+
+impl ObjectWriter {
+    /// Applies changes: those that do not depend on each other at the same time.
+    pub(super) async fn apply(&self, changes: &[Change]) -> Result<TargetOutcome> {
+        let (mut failures, mut losses) = (Vec::new(), Losses::default());
+        let mut index = 0;
+        // Changes of directories depend on earlier removals.
+        for some in changes.chunk_by(|one, next| is_file_removal(one) == is_file_removal(next)) {
+            let done = match some.first().is_some_and(is_file_removal) {
+                true => self.remove_files(some).await?,
+                false if some.iter().any(is_removal) => {
+                    let mut done = Vec::with_capacity(some.len());
+                    for change in some {
+                        done.push(self.change(change).await);
+                    }
+                    done
+                }
+                false => join_all(some.iter().map(|change| self.change(change))).await,
+            };
+            for (change, done) in some.iter().zip(done) {
+                match done.map_err(|error| error.at(change.path())) {
+                    Ok(lost) => losses.merge(&lost, true, || change.path().as_bytes().to_vec()),
+                    Err(error) if error.is_fatal() => return Err(error),
+                    Err(error) => failures.push((index, error)),
+                }
+                index += 1;
+            }
+        }
+        Ok(TargetOutcome::PackWritten { failures, losses: losses.finish() })
+    }
+
+    /// Makes a change, and returns what the entry has lost.
+    async fn change(&self, change: &Change) -> Result<Vec<LossKind>> {
+        match change {
+            // It exists as soon as something is in it, or when its attributes are set.
+            Change::MakeDirectory { .. } => Ok(Vec::new()),
+            Change::Directory { path, attributes, extended: _ } => self.set_directory(path, attributes).await,
+            Change::Attributes { path, attributes, extended: _ } => {
+                self.set_attributes(path, attributes).await
+            }
+            Change::Remove { path, directory: true, .. } => {
+                self.remove_directory(path).await.map(|()| Vec::new())
+            }
+            Change::Remove { path, .. } => {
+                let key = self.root.key(path)?;
+                self.api.delete(&[key]).await?.into_iter().collect::<Result<()>>().map(|()| Vec::new())
+            }
+            Change::Link { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "linking", "an object has one key"))
+            }
+            Change::Rename { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "renaming", "an object keeps its key"))
+            }
+        }
+    }
+
+    /// Stores the object that has a directory's attributes.
+    async fn set_directory(&self, path: &EntryPath, attributes: &Attributes) -> Result<Vec<LossKind>> {
+        let key = self.root.directory(path)?;
+        // Nothing can have the attributes of the bucket itself.
+        if key.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (_, name) = path.split_last().unwrap_or_default();
+        let (kind, device, size_bytes) = (EntryKind::Directory, 0, 0);
+        let (attributes, lost) = self.rights.allowed(kind, attributes);
+        let (attributes, owner, digest) = (&attributes, self.rights.owners, None);
+        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
+        let put = PutObject {
+            key: &key,
+            content: Vec::new(),
+            properties: &properties(self.api.limits(), &entry),
+            condition: &PutCondition::None,
+            crc64: Some(0),
+        };
+        self.api.put(put).await.map(|_| lost)
+    }
+
+    /// Gives an object other attributes, by a copy onto itself.
+    async fn set_attributes(&self, path: &EntryPath, attributes: &Attributes) -> Result<Vec<LossKind>> {
+        let key = self.root.key(path)?;
+        let missing =
+            || Error::new(ErrorKind::NotFound, "setting the attributes", "the object does not exist");
+        let head = self.api.head(&key).await?.ok_or_else(missing)?;
+        if head.size_bytes > self.api.limits().copy_bytes_max {
+            let words =
+                "it is too large for the store to change its attributes; copy it again with --restart";
+            return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
+        }
+        let there = described(self.api.limits(), &head, false);
+        let (_, name) = path.split_last().unwrap_or_default();
+        let (attributes, lost) = self.rights.allowed(there.metadata.kind, attributes);
+        let entry = EntryToStore {
+            name,
+            kind: there.metadata.kind,
+            device: there.metadata.device,
+            size_bytes: head.size_bytes,
+            attributes: &attributes,
+            owner: self.rights.owners,
+            digest: there.digest.as_ref(),
+        };
+        let properties = ObjectProperties {
+            content_type: head.content_type.clone(),
+            storage_class: head.storage_class.clone(),
+            ..properties(self.api.limits(), &entry)
+        };
+        let copy = CopyObject {
+            source: CopySource { bucket: None, key: &key, version: Some(&head.version) },
+            key: &key,
+            properties: Some(&properties),
+            condition: &PutCondition::None,
+        };
+        self.api.copy(copy).await.map(|_| lost)
+    }
+
+    async fn remove_files(&self, changes: &[Change]) -> Result<Vec<Result<Vec<LossKind>>>> {
+        let mut done = Vec::with_capacity(changes.len());
+        for some in changes.chunks(self.api.limits().delete_batch.max(1)) {
+            let keys: Vec<String> =
+                some.iter().map(|change| self.root.key(change.path())).collect::<Result<_>>()?;
+            done.extend(
+                self.api.delete(&keys).await?.into_iter().map(|removed| removed.map(|()| Vec::new())),
+            );
+        }
+        Ok(done)
+    }
+
+    /// Removes a directory's own object, if nothing else is in the directory. Extended attributes that no entry needs any
+    /// more go with it.
+    async fn remove_directory(&self, path: &EntryPath) -> Result<()> {
+        let prefix = self.root.directory(path)?;
+        let limits = self.api.limits();
+        // What is in it is of the entries beside it.
+        let serves_others = path.split_last().is_some_and(|(_, name)| name == SIDECAR_DIRECTORY.as_bytes());
+        let (mut pages, mut keys) = (KeyPages::new(&*self.api, &prefix, ListStart::First), Vec::new());
+        while !pages.is_over {
+            for ListedObject { key, .. } in pages.next(limits.list_page).await? {
+                if key != prefix && !self.root.is_sidecar(&key) {
+                    return Err(Error::new(ErrorKind::Conflict, "removing", "the directory is not empty"));
+                }
+                if key == prefix || !serves_others {
+                    keys.push(key);
+                }
+            }
+        }
+        for some in keys.chunks(limits.delete_batch.max(1)) {
+            self.api.delete(some).await?.into_iter().collect::<Result<()>>()?;
+        }
+        Ok(())
+    }
+}
+
+fn is_file_removal(change: &Change) -> bool {
+    matches!(change, Change::Remove { directory: false, .. })
+}
+
+fn is_removal(change: &Change) -> bool {
+    matches!(change, Change::Remove { .. })
+}

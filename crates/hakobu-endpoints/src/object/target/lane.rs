@@ -1,0 +1,382 @@
+//! One lane of a target: how each operation is performed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome};
+use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::extent::{Extent, PIECE_BYTES};
+use hakobu_core::losses::Losses;
+use hakobu_core::path::EntryPath;
+use hakobu_core::tag::piece_value;
+use hakobu_core::zeros::ZEROS;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
+use super::rights::GrantedRights;
+use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
+use crate::local::errno::changed;
+use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
+use crate::object::driver::BytesInFlight;
+use crate::object::entry::{EntryToStore, properties};
+use crate::object::keys::KeyRoot;
+use crate::object::listing::KeyLister;
+use crate::object::lookup::look;
+use crate::object::small_object::digest;
+use crate::store::missing;
+
+/// The state with which a lane of a target works.
+pub(super) struct ObjectWriter {
+    pub(super) api: Arc<dyn ObjectApi>,
+    /// What tells the bucket from all others.
+    pub(super) bucket: String,
+    pub(super) root: KeyRoot,
+    pub(super) rights: GrantedRights,
+    pub(super) drafts: Arc<ObjectDrafts>,
+    pub(super) buffers: LaneBuffers,
+    pub(super) in_flight: BytesInFlight,
+    /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
+    pub(super) journals: Option<PathBuf>,
+}
+
+/// A piece's buffer, which is free again when nobody holds its bytes any more.
+struct PieceBytes(PieceBuffer);
+
+impl AsRef<[u8]> for PieceBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.filled()
+    }
+}
+
+impl LaneWork for ObjectWriter {
+    type Op = TargetOp;
+
+    fn held_bytes(operation: &TargetOp) -> usize {
+        match operation {
+            TargetOp::WritePack { pack } => pack.len(),
+            _ => 0,
+        }
+    }
+
+    fn start(self: Arc<Self>, operation: TargetOp) -> PendingOperation<TargetOutcome> {
+        match operation {
+            TargetOp::Write { draft, offset, buffer, check: _, acknowledge } => {
+                let written = self.write(draft, offset, Bytes::from_owner(PieceBytes(buffer)));
+                Box::pin(async move { self.sent(draft, written, acknowledge).await })
+            }
+            TargetOp::Zero { draft, extent, acknowledge } => Box::pin(async move {
+                let zeroed = self.zero(draft, extent).await;
+                (acknowledge || zeroed.is_err()).then_some(zeroed.map(|()| TargetOutcome::Done))
+            }),
+            TargetOp::Begin { draft, begin, attributes } => {
+                let added = self.begin(draft, &begin, attributes);
+                Box::pin(async move {
+                    let begun = match added {
+                        Ok(added) => self.begun(draft, &added, &begin).await,
+                        Err(error) => Err(error),
+                    };
+                    Some(begun)
+                })
+            }
+            operation => Box::pin(async move { Some(self.answer(operation).await) }),
+        }
+    }
+}
+
+impl TargetLaneWork for ObjectWriter {
+    fn store(&self) -> &LaneBuffers {
+        &self.buffers
+    }
+}
+
+impl ObjectWriter {
+    fn lister(&self) -> KeyLister<'_> {
+        KeyLister { api: &*self.api, root: &self.root, missing: || missing("listing") }
+    }
+
+    async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
+        let (api, root) = (&*self.api, &self.root);
+        match operation {
+            TargetOp::Stat { path, detail: _ } => {
+                let found = look(api, root, &path).await.map_err(|error| error.at(&path))?;
+                Ok(TargetOutcome::Stat(found.map(|entry| entry.metadata)))
+            }
+            TargetOp::List { directories, budget, detail: _ } => {
+                Ok(TargetOutcome::Listed(self.lister().list_all(directories, budget).await))
+            }
+            TargetOp::Page { directory, from, entries, detail: _ } => {
+                let listed = self.lister().page(&directory, from, entries).await;
+                listed.map(TargetOutcome::Page).map_err(|error| error.at(&directory))
+            }
+            TargetOp::WritePack { pack } => self.write_pack(pack).await,
+            TargetOp::Complete { draft, extent, value, kept } => {
+                let draft = self.drafts.find(draft)?;
+                draft.settled(extent.offset).await?;
+                draft.completed(extent, value, kept).map(|()| TargetOutcome::Done)
+            }
+            TargetOp::HashRange { draft, extent, blocks: false } => self.hash_range(draft, extent).await,
+            TargetOp::SetLength { draft, size_bytes } => {
+                let draft = self.drafts.find(draft)?;
+                let ended = match draft.set_size(size_bytes) {
+                    Ok(Some(part)) => self.send(&draft, part).await,
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                };
+                ended.inspect_err(|error| draft.fail(error.clone())).map(|()| TargetOutcome::Done)
+            }
+            TargetOp::Finish { draft, attributes, extended: _, digest } => {
+                self.finish(draft, &attributes, digest.as_ref()).await
+            }
+            TargetOp::Abandon { draft, keep } => {
+                if let Some(draft) = self.drafts.forget(draft)
+                    && !(keep && draft.journal.is_of_use())
+                {
+                    self.give_up(&draft).await?;
+                }
+                Ok(TargetOutcome::Done)
+            }
+            TargetOp::Apply { changes } => self.apply(&changes).await,
+            // What is acknowledged is stable.
+            TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
+            TargetOp::Digest { directory, names, key } => {
+                let digests =
+                    names.iter().map(|name| async { Ok(digest(api, root, &directory, name, key).await?.1) });
+                Ok(TargetOutcome::Digests(join_all(digests).await))
+            }
+            TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),
+            _ => {
+                let words = "an object is replaced as a whole and never changed";
+                Err(Error::new(ErrorKind::Unsupported, "working on the target", words))
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        id: DraftId,
+        begin: &DraftParameters,
+        attributes: Option<Attributes>,
+    ) -> Result<Arc<ObjectDraft>> {
+        if !matches!(begin.kind, DraftKind::File | DraftKind::Compare) {
+            let words = "an object is replaced as a whole and never changed";
+            return Err(Error::new(ErrorKind::Unsupported, "beginning a draft", words).at(&begin.path));
+        }
+        let draft = self
+            .key_to_write(&begin.path)
+            .and_then(|key| ObjectDraft::new(begin, attributes, key, self.api.limits()));
+        self.drafts.add(id, draft.map_err(|error| error.at(&begin.path))?)
+    }
+
+    /// Returns the key of an entry that is not a directory.
+    ///
+    /// # Errors
+    /// `Unsupported` if it would be too long, or would not be listed again.
+    pub(super) fn key_to_write(&self, path: &EntryPath) -> Result<String> {
+        let key = self.root.key(path)?;
+        match self.root.is_sidecar(&key) {
+            false => Ok(key),
+            true => {
+                let words = "in a bucket, the name stands for extended attributes of other entries";
+                let error = Error::new(ErrorKind::Unsupported, "storing an object", words).at(path);
+                Err(error.hint("leave it out (--exclude .hakobu.attributes)"))
+            }
+        }
+    }
+
+    async fn begun(
+        &self,
+        id: DraftId,
+        draft: &ObjectDraft,
+        begin: &DraftParameters,
+    ) -> Result<TargetOutcome> {
+        match self.resume(draft, begin).await {
+            Ok(Some(earlier)) => Ok(TargetOutcome::Begun(Box::new(earlier))),
+            Ok(None) => Ok(TargetOutcome::Done),
+            Err(error) => {
+                self.drafts.forget(id);
+                Err(error.at(&draft.path))
+            }
+        }
+    }
+
+    /// Adds content to a draft, and returns the parts that are complete now.
+    fn write(&self, id: DraftId, offset: u64, content: Bytes) -> Result<(Arc<ObjectDraft>, Vec<WholePart>)> {
+        let draft = self.drafts.find(id)?;
+        let parts = draft.check().and_then(|()| draft.add(offset, content));
+        match parts {
+            Ok(parts) => Ok((draft, parts)),
+            Err(error) => {
+                draft.fail(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends the parts that a write has completed.
+    async fn sent(
+        &self,
+        id: DraftId,
+        written: Result<(Arc<ObjectDraft>, Vec<WholePart>)>,
+        acknowledge: bool,
+    ) -> Option<Result<TargetOutcome>> {
+        let sent = async {
+            let (draft, parts) = written?;
+            for part in parts {
+                self.send(&draft, part).await?;
+            }
+            Ok(TargetOutcome::Done)
+        };
+        let sent = sent.await.inspect_err(|error: &Error| {
+            if let Ok(draft) = self.drafts.find(id) {
+                draft.fail(error.clone());
+            }
+        });
+        (acknowledge || sent.is_err()).then_some(sent)
+    }
+
+    async fn zero(&self, id: DraftId, extent: Extent) -> Result<()> {
+        let mut offset = extent.offset;
+        while offset < extent.end() {
+            let length = (extent.end() - offset).min(ZEROS.len() as u64);
+            let zeros = Bytes::from_static(&ZEROS[..length as usize]);
+            let (draft, parts) = self.write(id, offset, zeros)?;
+            for part in parts {
+                self.send(&draft, part).await.inspect_err(|error| draft.fail(error.clone()))?;
+            }
+            offset += length;
+        }
+        Ok(())
+    }
+
+    /// Sends a part, or keeps it if it is the whole object.
+    async fn send(&self, draft: &ObjectDraft, part: WholePart) -> Result<()> {
+        if draft.is_one_request(&part) {
+            draft.keep(part);
+            return Ok(());
+        }
+        let _in_flight = self.in_flight.add(usize::try_from(part.extent.length).unwrap_or(usize::MAX));
+        let begin = || async {
+            let attributes = draft.attributes.ok_or_else(|| {
+                Error::new(ErrorKind::Unsupported, "beginning an object", "its attributes are not known yet")
+            })?;
+            let properties = self.file_properties(draft, &attributes, None);
+            self.api.begin_upload(&draft.key, &properties).await
+        };
+        let upload = draft.upload.get_or_try_init(begin).await.map_err(|error| error.at(&draft.path))?;
+        let sent = PutPart {
+            key: &draft.key,
+            upload,
+            number: part.number,
+            content: part.pieces.clone(),
+            crc64: Some(part.crc64),
+        };
+        let tag = self.api.put_part(sent).await.map_err(|error| error.at(&draft.path))?;
+        draft.stored(tag, part.extent, part.crc64);
+        Ok(())
+    }
+
+    fn file_properties(
+        &self,
+        draft: &ObjectDraft,
+        attributes: &Attributes,
+        digest: Option<&Digest>,
+    ) -> ObjectProperties {
+        let (_, name) = draft.path.split_last().unwrap_or_default();
+        let (kind, device, size_bytes) = (EntryKind::File, 0, draft.size_bytes());
+        let (attributes, owner) = (&self.rights.allowed(kind, attributes).0, self.rights.owners);
+        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
+        properties(self.api.limits(), &entry)
+    }
+
+    async fn finish(
+        &self,
+        id: DraftId,
+        attributes: &Attributes,
+        digest: Option<&Digest>,
+    ) -> Result<TargetOutcome> {
+        let draft = self.drafts.find(id)?;
+        let finished = self.finished(&draft, attributes, digest).await;
+        match &finished {
+            Ok(()) => draft.journal.remove(),
+            // A later run can go on unless the parts are wrong.
+            Err(error) if draft.journal.is_of_use() && error.kind != ErrorKind::Corrupt => {}
+            // The error at hand says more than another one.
+            Err(_) => drop(self.give_up(&draft).await),
+        }
+        self.drafts.forget(id);
+        finished.map_err(|error| error.at(&draft.path))?;
+        let (_, lost) = self.rights.allowed(EntryKind::File, attributes);
+        if lost.is_empty() || draft.kind == DraftKind::Compare {
+            return Ok(TargetOutcome::Done);
+        }
+        let mut losses = Losses::default();
+        losses.merge(&lost, true, || draft.path.as_bytes().to_vec());
+        Ok(TargetOutcome::PackWritten { failures: Vec::new(), losses: losses.finish() })
+    }
+
+    async fn finished(
+        &self,
+        draft: &ObjectDraft,
+        attributes: &Attributes,
+        digest: Option<&Digest>,
+    ) -> Result<()> {
+        if draft.kind == DraftKind::Compare {
+            return Ok(());
+        }
+        // The last part of a stream may be on its way.
+        draft.all_sent().await?;
+        let condition = PutCondition::None;
+        if let Some(part) = draft.take_single()? {
+            let properties = self.file_properties(draft, attributes, digest);
+            let put = PutObject {
+                key: &draft.key,
+                content: part.pieces,
+                properties: &properties,
+                condition: &condition,
+                crc64: Some(part.crc64),
+            };
+            return self.api.put(put).await.map(drop);
+        }
+        let (parts, crc64) = draft.complete()?;
+        let upload = draft.upload.get().ok_or_else(|| changed("finishing"))?;
+        let complete = CompleteUpload {
+            key: &draft.key,
+            upload,
+            parts: &parts,
+            crc64: Some(crc64),
+            condition: &condition,
+        };
+        self.api.complete_upload(complete).await.map(drop)
+    }
+
+    /// Removes what there is of an object that is not finished.
+    async fn give_up(&self, draft: &ObjectDraft) -> Result<()> {
+        draft.journal.remove();
+        match draft.upload.get() {
+            Some(upload) => self.api.abort_upload(&draft.key, upload).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the values of the pieces of an existing object.
+    async fn hash_range(&self, id: DraftId, extent: Extent) -> Result<TargetOutcome> {
+        let draft = self.drafts.find(id)?;
+        let read = async {
+            let mut chunks = self.api.get(&draft.key, Some(extent), None).await?.chunks;
+            let mut bytes = Vec::with_capacity(usize::try_from(extent.length).unwrap_or(0));
+            while let Some(chunk) = chunks.next().await {
+                bytes.extend_from_slice(&chunk?);
+            }
+            let value = |(index, piece): (usize, &[u8])| {
+                let offset = extent.offset + index as u64 * PIECE_BYTES;
+                piece_value(draft.tagger.as_ref(), draft.size_bytes(), offset, piece)
+            };
+            bytes.chunks(PIECE_BYTES as usize).enumerate().map(value).collect::<Result<Vec<_>>>()
+        };
+        read.await.map(TargetOutcome::Hashes).map_err(|error: Error| error.at(&draft.path))
+    }
+}

@@ -1,0 +1,125 @@
+//! The target over a bucket, written within a grant by any number of lanes.
+
+mod changes;
+mod draft;
+mod draft_journal;
+mod lane;
+mod pack;
+mod parts;
+mod resume;
+mod rights;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hakobu_core::Result;
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
+use hakobu_core::grant::Grant;
+use hakobu_core::path::EntryPath;
+use hakobu_core::requests::RequestCounts;
+
+use super::api::{Bucket, ObjectApi};
+use super::capabilities::capabilities;
+use super::driver::{BytesInFlight, RuntimeDriver};
+use super::keys::KeyRoot;
+use crate::common::future_lane::{FutureLane, LaneBuffers};
+use crate::common::granted::Granted;
+use draft::ObjectDrafts;
+use lane::ObjectWriter;
+use parts::{PART_BYTES, PartPlan};
+use rights::GrantedRights;
+
+/// A directory of a bucket that is written. It need not exist.
+pub struct ObjectTarget {
+    bucket: Arc<dyn Bucket>,
+    root: KeyRoot,
+    capabilities: Capabilities,
+    rights: GrantedRights,
+    drafts: Arc<ObjectDrafts>,
+    ended: Arc<AtomicBool>,
+    journals: Option<PathBuf>,
+}
+
+impl ObjectTarget {
+    /// Opens a directory of a bucket. Nothing is asked of the store. With a folder for journals, a later run goes on with
+    /// unfinished uploads of large objects.
+    ///
+    /// # Errors
+    /// `Unsupported` if no key can have that path.
+    pub fn open(
+        bucket: Arc<dyn Bucket>,
+        root: &EntryPath,
+        grant: &Grant,
+        journals: Option<PathBuf>,
+    ) -> Result<Granted<Self>> {
+        let able = capabilities(&*bucket);
+        let capabilities = Capabilities { set_id: grant.may_set_id, owners: grant.may_chown, ..able };
+        let root = KeyRoot::new(root, bucket.limits().spelling)?;
+        let (drafts, ended) = (Arc::default(), Arc::default());
+        let rights = GrantedRights::of(grant);
+        let target = Self { bucket, root, capabilities, rights, drafts, ended, journals };
+        Ok(Granted::new(target, grant.clone()))
+    }
+}
+
+impl Endpoint for ObjectTarget {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn run_bytes(&self, size_bytes: u64) -> u64 {
+        PartPlan::new(size_bytes, self.bucket.limits()).map_or(PART_BYTES, |plan| plan.run_bytes())
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.bucket.requests()
+    }
+
+    fn interrupt(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+impl TargetEndpoint for ObjectTarget {
+    fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
+        let in_flight = BytesInFlight::default();
+        let driver = RuntimeDriver::new(&self.ended, &in_flight, PART_BYTES)?;
+        let api: Arc<dyn ObjectApi> = driver.within(|| self.bucket.connect())?.into();
+        let writer = ObjectWriter {
+            api,
+            bucket: self.bucket.identity(),
+            root: self.root.clone(),
+            rights: self.rights,
+            drafts: Arc::clone(&self.drafts),
+            buffers: LaneBuffers::default(),
+            in_flight,
+            journals: self.journals.clone(),
+        };
+        Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
+    }
+
+    /// A part is sent by the lane that has filled it.
+    fn spreads_writers(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for ObjectTarget {
+    /// Removes unfinished uploads. The lanes no longer exist by then.
+    fn drop(&mut self) {
+        let left = self.drafts.take_uploads();
+        if left.is_empty() {
+            return;
+        }
+        let Ok(driver) = RuntimeDriver::new(&Arc::default(), &BytesInFlight::default(), 0) else { return };
+        let Ok(api) = driver.within(|| self.bucket.connect()) else { return };
+        driver.block_on(async {
+            for (key, upload) in left {
+                // The store lists what is left, so that it can be removed later.
+                let _ = api.abort_upload(&key, &upload).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests the endpoints over buckets.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod endless;
+mod growth;
+mod memory_bucket;
+mod resume;
+mod servers;
+mod sidecars;

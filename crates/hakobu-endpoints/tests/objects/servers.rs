@@ -1,0 +1,71 @@
+//! Runs the conformance suite over real servers. Each place is a bucket of its own.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use hakobu_core::path::EntryPath;
+use hakobu_endpoints::object::BucketAccess;
+use hakobu_endpoints::object::credentials::SigningKeys;
+use hakobu_endpoints::object::credentials::aws::AwsSettings;
+use hakobu_endpoints::object::s3::{S3Bucket, S3Settings};
+use hakobu_testkit::conformance::{Harness, TestPlace, case_names, run_all};
+use hakobu_testkit::stores::StoreServer;
+
+use crate::conformance::InBucket;
+
+/// Cases that need an object `a` beside an object `a/b`.
+const KEYS_ARE_PATHS: &[&str] = &[
+    "a change that fails is named and the rest is made",
+    "a link to a directory is not entered",
+    "a link to a directory on the way is not entered",
+    "portions come in order, one behind the other, and are all of it",
+];
+
+struct BucketsOfServer {
+    server: StoreServer,
+    exceptions: &'static [&'static str],
+    buckets: Cell<u32>,
+}
+
+impl Harness for BucketsOfServer {
+    fn exceptions(&self) -> &'static [&'static str] {
+        self.exceptions
+    }
+
+    fn place(&self) -> Box<dyn TestPlace> {
+        let number = self.buckets.replace(self.buckets.get() + 1);
+        let bucket = format!("bucket-{number}");
+        self.server.make_bucket(&bucket).unwrap();
+        let StoreServer { access_key, secret_key, .. } = self.server;
+        let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
+        let keys = SigningKeys { access_key, secret_key, session_token: None, expires: None };
+        let settings = S3Settings {
+            bucket,
+            endpoint: Some(self.server.endpoint.clone()),
+            region: Some("us-east-1".to_owned()),
+            credentials: AwsSettings { keys: Some(keys), ..AwsSettings::default() },
+            ..S3Settings::default()
+        };
+        let access = BucketAccess::new(Arc::new(S3Bucket::open(settings).unwrap()), None);
+        Box::new(InBucket { access, root: EntryPath::root() })
+    }
+}
+
+fn check(server: StoreServer, exceptions: &'static [&'static str]) {
+    let harness = BucketsOfServer { server, exceptions, buckets: Cell::new(0) };
+    let names = case_names(&harness);
+    assert!(names.len() >= 52, "{} cases: {names:?}", names.len());
+    run_all(&harness);
+}
+
+/// It keeps objects as files.
+#[test]
+fn versitygw_conforms() {
+    check(StoreServer::versitygw().unwrap(), KEYS_ARE_PATHS);
+}
+
+#[test]
+#[ignore = "long"]
+fn long_moto_conforms() {
+    check(StoreServer::moto().unwrap(), &[]);
+}

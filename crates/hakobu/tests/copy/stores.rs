@@ -1,0 +1,154 @@
+//! Object stores as ends of a copy, with a real server.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use hakobu_testkit::stores::StoreServer;
+use tempfile::TempDir;
+
+use crate::program::*;
+
+/// A directory to run in, and a server whose credentials are in the environment.
+struct Surroundings {
+    at: TempDir,
+    server: StoreServer,
+}
+
+impl Surroundings {
+    fn new() -> Self {
+        let server = StoreServer::versitygw().unwrap();
+        server.make_bucket("bucket").unwrap();
+        let at = place();
+        fs::create_dir_all(at.path().join("tree/sub")).unwrap();
+        fs::write(at.path().join("tree/a"), "content").unwrap();
+        fs::write(at.path().join("tree/sub/100% b"), [7; 3000]).unwrap();
+        Self { at, server }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(HAKOBU);
+        command.args(line.split(' ')).current_dir(self.at.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"AWS_"))
+        {
+            command.env_remove(name);
+        }
+        command
+            .env("HOME", self.at.path())
+            .env("HAKOBU_SETTINGS", "none")
+            .env("HAKOBU_STATE", self.at.path().join("state"));
+        command
+            .env("AWS_ACCESS_KEY_ID", self.server.access_key)
+            .env("AWS_SECRET_ACCESS_KEY", self.server.secret_key);
+        command.env("AWS_ENDPOINT_URL", &self.server.endpoint).env("AWS_REGION", "us-east-1");
+        command.env("AWS_EC2_METADATA_DISABLED", "true");
+        command
+    }
+
+    /// Runs a command line; returns exit code, standard output and standard error.
+    fn run(&self, line: &str) -> (i32, String, String) {
+        ended(&mut self.command(line))
+    }
+}
+
+fn ended(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_tree_goes_into_a_bucket_and_returns() {
+    let all = Surroundings::new();
+    let (code, out, err) = all.run("copy tree/ s3://bucket/at/home");
+    assert_eq!(code, 0, "{out}{err}");
+    let (code, out, err) = all.run("ls -R s3://bucket/at");
+    assert_eq!((code, &*out), (0, "home/\nhome/a\nhome/sub/\nhome/sub/100% b\n"), "{err}");
+    let (code, out, err) = all.run("copy s3://bucket/at/home/ back");
+    assert_eq!(code, 0, "{out}{err}");
+    for name in ["a", "sub/100% b"] {
+        let read = |root: &str| fs::read(all.at.path().join(root).join(name)).unwrap();
+        assert_eq!(read("tree"), read("back"), "{name}");
+    }
+    let (code, out, _) = all.run("digest s3://bucket/at/home/a");
+    assert!(code == 0 && out.starts_with(&blake3::hash(b"content").to_string()), "{out}");
+}
+
+#[test]
+fn a_copy_within_a_bucket_is_known_by_any_name() {
+    let all = Surroundings::new();
+    assert_eq!(all.run("copy tree s3://bucket").0, 0);
+    for (line, words) in [
+        ("copy s3://bucket/tree s3://bucket/tree/sub", "the copy would contain itself"),
+        ("copy s3://bucket/tree/ s3://bucket/tree", "source and target are the same"),
+        (
+            "copy --source-profile other s3://bucket/tree s3://bucket/tree/sub",
+            "the copy would contain itself",
+        ),
+    ] {
+        let file = all.at.path().join("config");
+        let keys = format!(
+            "[profile other]\naws_access_key_id={}\naws_secret_access_key={}\nendpoint_url={}\n",
+            all.server.access_key, all.server.secret_key, all.server.endpoint
+        );
+        fs::write(&file, keys).unwrap();
+        let (code, out, err) = ended(all.command(line).env("AWS_CONFIG_FILE", &file));
+        assert!(code == 6 && err.contains(words), "{line}: {out}{err}");
+    }
+    // The same name at two servers is two buckets.
+    let other = Surroundings::new();
+    let settings = all.at.path().join("settings.toml");
+    fs::write(&settings, format!("[[host]]\nmatch = 's3://mine'\nendpoint = '{}'\n", other.server.endpoint))
+        .unwrap();
+    other.server.make_bucket("mine").unwrap();
+    let (code, out, err) = all.run("copy --settings settings.toml s3://bucket/tree/ s3://mine/tree");
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(other.server.data().join("mine/tree/a").exists() && !all.server.data().join("mine").exists());
+    let profiles = [("here", &all.server), ("there", &other.server)].map(|(name, server)| {
+        let keys = (server.access_key, server.secret_key, &server.endpoint);
+        format!(
+            "[profile {name}]\naws_access_key_id={}\naws_secret_access_key={}\nendpoint_url={}\n",
+            keys.0, keys.1, keys.2
+        )
+    });
+    let file = all.at.path().join("config");
+    fs::write(&file, profiles.concat()).unwrap();
+    let line = "copy --source-profile here --profile there s3://bucket/tree s3://bucket/tree/sub";
+    let mut command = all.command(line);
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"] {
+        command.env_remove(name);
+    }
+    let (code, out, err) = ended(command.env("AWS_CONFIG_FILE", &file));
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(other.server.data().join("bucket/tree/sub/tree/a").exists());
+}
+
+#[test]
+fn what_keeps_a_bucket_closed_is_said_with_the_remedy() {
+    let all = Surroundings::new();
+    for (line, change, words) in [
+        ("ls s3://missing", None, "the bucket missing does not exist"),
+        ("copy tree s3://missing/x", None, "the bucket missing does not exist"),
+        ("copy s3://bucket/missing x", None, "no such file or directory"),
+        (
+            "ls s3://bucket",
+            Some(("AWS_SECRET_ACCESS_KEY", "wrong")),
+            "check AWS_SECRET_ACCESS_KEY or the profile",
+        ),
+        (
+            "copy tree s3://bucket",
+            Some(("AWS_ACCESS_KEY_ID", "nobody")),
+            "check AWS_ACCESS_KEY_ID or the profile",
+        ),
+        ("ls --no-sign-request s3://bucket", None, "access denied; it is not public\n"),
+    ] {
+        let mut command = all.command(line);
+        command.envs(change);
+        let (code, out, err) = ended(&mut command);
+        assert_eq!((code, &*out), (1, ""), "{line}: {err}");
+        assert!(err.contains(words) && !err.contains("as a user who may"), "{line}: {err}");
+    }
+    let mut command = all.command("ls s3://bucket");
+    command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+    let (code, _, err) = ended(&mut command);
+    assert!(code == 1 && err.contains("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), "{err}");
+}

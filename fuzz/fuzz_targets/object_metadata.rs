@@ -1,0 +1,42 @@
+//! Metadata of objects, as lines `name=value` after a byte with the kind of key, and the content of sidecars.
+
+#![no_main]
+
+use hakobu_core::entry::{Attributes, FileTime};
+use hakobu_endpoints::object::metadata::sidecar::{Sidecar, SidecarName};
+use hakobu_endpoints::object::metadata::{MetadataConvention, ObjectEntry, ObjectExtended};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((flags, rest)) = bytes.split_first() else { return };
+    if let Ok(extended) = hakobu_core::extended::ExtendedRef::decode(rest) {
+        let sidecar = Sidecar::new(extended);
+        assert_eq!(SidecarName::from_value(&sidecar.name.value()), Some(sidecar.name));
+        assert_eq!(sidecar.name.read(rest.to_vec()).unwrap().as_bytes(), rest);
+    }
+    let Ok(text) = std::str::from_utf8(rest) else { return };
+    let pairs = || text.lines().filter_map(|line| line.split_once('='));
+    for convention in [MetadataConvention::S3, MetadataConvention::Azure, MetadataConvention::Gcs] {
+        let read = convention.decode(flags & 1 != 0, 12, pairs());
+        let default = |_| Attributes { mode: 0, uid: 0, gid: 0, mtime: FileTime::default() };
+        let Ok(entry) = read.describe(12, FileTime::default(), default) else { continue };
+        assert!(entry.mode <= 0o7777 && entry.mtime.nanoseconds < 1_000_000_000);
+        let extended = match &read.extended {
+            ObjectExtended::Inline(extended) => Some(extended.as_ref()),
+            _ => None,
+        };
+        // Written again, it is read as the same entry.
+        let again = ObjectEntry { metadata: &entry, extended, digest: read.digest.as_ref() };
+        let again = convention.encode(&again);
+        if again.sidecar.is_some()
+            || matches!(read.extended, ObjectExtended::Sidecar(_) | ObjectExtended::Malformed)
+        {
+            continue;
+        }
+        let is_marker = entry.kind == hakobu_core::entry::EntryKind::Directory;
+        let read =
+            convention.decode(is_marker, 12, again.pairs.iter().map(|(name, value)| (&**name, &**value)));
+        assert_eq!(read.malformed, 0);
+        assert_eq!(read.describe(12, FileTime::default(), default).unwrap(), entry);
+    }
+});
