@@ -11,7 +11,7 @@ use super::metadata::sidecar::SidecarName;
 /// A directory of a bucket that paths are relative to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRoot {
-    /// What all keys below it begin with: empty for the whole bucket, or with a slash at the end.
+    /// The beginning of all keys below it: empty for the whole bucket, or with a slash at the end.
     prefix: String,
     spelling: KeySpelling,
 }
@@ -69,7 +69,7 @@ impl KeyRoot {
             if index > 0 {
                 path.push(b'/');
             }
-            // What is no name at all is refused where it would be listed.
+            // An impossible name is refused where it would be listed.
             if !matches!(name, "" | "." | "..") {
                 path.extend_from_slice(&self.spelling.read(name)?);
             } else {

@@ -330,7 +330,7 @@ mod tests {
             let parts = parts(&open(folder.path(), &subject()).1);
             let lines = ends.iter().filter(|end| **end <= length).count();
             assert_eq!(parts, lines.checked_sub(1), "{length}");
-            // What was not whole is cut off, so that the next line does not continue it.
+            // An incomplete line is cut off, so that the next line does not continue it.
             let left = std::fs::metadata(&path).unwrap().len() as usize;
             assert_eq!(left, ends.iter().copied().rfind(|end| *end <= length).unwrap_or(0));
         }

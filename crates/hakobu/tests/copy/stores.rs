@@ -94,7 +94,7 @@ fn a_copy_within_a_bucket_is_known_by_any_name() {
         let (code, out, err) = ended(all.command(line).env("AWS_CONFIG_FILE", &file));
         assert!(code == 6 && err.contains(words), "{line}: {out}{err}");
     }
-    // The same name at two servers is two buckets.
+    // One name at two servers is two buckets.
     let other = Surroundings::new();
     let settings = all.at.path().join("settings.toml");
     fs::write(&settings, format!("[[host]]\nmatch = 's3://mine'\nendpoint = '{}'\n", other.server.endpoint))

@@ -1,10 +1,10 @@
 //! Objects in one request: PutObject.
 
-use hakobu_core::store_settings::ServerEncryption;
 use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, Method};
 
+use super::bucket::S3NewObjects;
 use super::get::METADATA_PREFIX;
 use super::request::{S3Failure, S3Lane, S3Request};
 use super::spelling::{crc64_of, crc64_text};
@@ -19,19 +19,6 @@ const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class")
 const ENCRYPTION: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
 const ENCRYPTION_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-aws-kms-key-id");
 const ACL: HeaderName = HeaderName::from_static("x-amz-acl");
-
-/// The properties that the user wants for all objects that are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct S3NewObjects {
-    /// The content type of everything that is no directory; `None` follows the entry.
-    pub content_type: Option<String>,
-    /// The storage class.
-    pub storage_class: Option<String>,
-    /// The encryption by the store.
-    pub encryption: Option<ServerEncryption>,
-    /// The canned access list.
-    pub acl: Option<String>,
-}
 
 impl S3Request<'_> {
     /// Adds the properties of a new object. `usual` has those that the user wants for all objects.

@@ -110,7 +110,7 @@ pub(super) struct ObjectDraft {
     pub(super) plan: PartPlan,
     /// The upload, once the first part is sent.
     pub(super) upload: OnceCell<UploadId>,
-    /// What a later run needs to go on.
+    /// The record that a later run needs to go on.
     pub(super) journal: DraftJournal,
     /// Told when a part has been stored, or a write has failed.
     pub(super) changed: Notify,

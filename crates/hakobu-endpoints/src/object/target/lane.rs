@@ -32,7 +32,7 @@ use crate::store::missing;
 /// The state with which a lane of a target works.
 pub(super) struct ObjectWriter {
     pub(super) api: Arc<dyn ObjectApi>,
-    /// What tells the bucket from all others.
+    /// The identity of the bucket among all buckets.
     pub(super) bucket: String,
     pub(super) root: KeyRoot,
     pub(super) rights: GrantedRights,
@@ -140,7 +140,7 @@ impl ObjectWriter {
                 Ok(TargetOutcome::Done)
             }
             TargetOp::Apply { changes } => self.apply(&changes).await,
-            // What is acknowledged is stable.
+            // Acknowledged writes are stable.
             TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
             TargetOp::Digest { directory, names, key } => {
                 let digests =
