@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::key_spelling::KeySpelling;
-use hakobu_core::store_settings::ServerEncryption;
+use hakobu_core::store_settings::{BucketAddressing, ServerEncryption};
 
 use super::target::S3Target;
 use crate::object::api::{ChecksumKind, StoreLimits};
@@ -43,6 +43,8 @@ pub struct S3Settings {
     pub endpoint: Option<String>,
     /// The region; `None` for that of the configuration.
     pub region: Option<String>,
+    /// The form of the bucket's URL.
+    pub addressing: BucketAddressing,
     /// The credentials.
     pub credentials: AwsSettings,
     /// True to agree to pay for requests to somebody else's bucket.
@@ -92,7 +94,7 @@ impl S3Bucket {
         let (credentials, configured) = AwsCredentials::load(settings.credentials)?;
         let endpoint = settings.endpoint.or(configured.endpoint);
         let region = settings.region.unwrap_or(configured.region);
-        let target = S3Target::new(&settings.bucket, endpoint.as_deref(), &region)?;
+        let target = S3Target::new(&settings.bucket, endpoint.as_deref(), &region, settings.addressing)?;
         let identity = format!("{} {}", endpoint.as_deref().unwrap_or("aws"), settings.bucket);
         let http = HttpShared { limits: settings.limits, ..HttpShared::default() };
         Ok(Arc::new(Self {
