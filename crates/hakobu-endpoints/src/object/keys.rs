@@ -6,7 +6,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::ObjectPage;
-use super::metadata::sidecar::SidecarName;
+use super::metadata::sidecar::{SIDECAR_DIRECTORY, SidecarName};
 
 /// A directory of a bucket that paths are relative to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,11 @@ impl KeyRoot {
     /// Returns true if a key is that of extended attributes that belong to the metadata of other objects.
     pub(crate) fn is_sidecar(&self, key: &str) -> bool {
         key.strip_prefix(&self.prefix).is_some_and(SidecarName::is_key)
+    }
+
+    /// Returns the beginning of the keys of extended attributes that entries below the root share.
+    pub(crate) fn sidecars(&self) -> String {
+        format!("{}{SIDECAR_DIRECTORY}/", self.prefix)
     }
 
     /// Returns the path below a directory that a key stands for, with a slash at its end if the key has one.

@@ -10,6 +10,7 @@ mod budget;
 mod capabilities;
 mod clock;
 mod content;
+pub mod copy_place;
 mod counts;
 pub mod credentials;
 mod driver;

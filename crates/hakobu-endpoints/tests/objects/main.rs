@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod copies;
 mod endless;
 mod growth;
 mod memory_bucket;

@@ -1,6 +1,7 @@
 //! Object stores as ends of a copy, with a real server.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
 
 use hakobu_testkit::stores::StoreServer;
@@ -71,6 +72,26 @@ fn a_tree_goes_into_a_bucket_and_returns() {
     }
     let (code, out, _) = all.run("digest s3://bucket/at/home/a");
     assert!(code == 0 && out.starts_with(&blake3::hash(b"content").to_string()), "{out}");
+}
+
+#[test]
+fn between_buckets_of_a_server_no_content_comes_here() {
+    let all = Surroundings::new();
+    all.server.make_bucket("other").unwrap();
+    let content: Vec<u8> = (0..9_000_000_u32).map(|index| (index / 7 % 251) as u8).collect();
+    fs::write(all.at.path().join("tree/large"), &content).unwrap();
+    fs::set_permissions(all.at.path().join("tree/a"), fs::Permissions::from_mode(0o4751)).unwrap();
+    assert_eq!(all.run("copy tree/ s3://bucket/tree").0, 0);
+    let (code, out, err) = all.run("copy s3://bucket/tree/ s3://other/place --report report.json");
+    assert_eq!(code, 0, "{out}{err}");
+    let report = fs::read_to_string(all.at.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let requests = |side: &str, kind: &str| report["requests"][side][kind].as_u64().unwrap();
+    assert_eq!((requests("source", "get"), requests("target", "copy")), (0, 3), "{report}");
+    assert_eq!(all.run("copy --allow setuid s3://other/place/ back").0, 0);
+    assert_eq!(fs::read(all.at.path().join("back/large")).unwrap(), content);
+    let mode = |root: &str| fs::metadata(all.at.path().join(root).join("a")).unwrap().mode();
+    assert_eq!((mode("tree"), mode("back")), (0o104_751, 0o104_751));
 }
 
 #[test]

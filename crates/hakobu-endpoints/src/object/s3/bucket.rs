@@ -15,7 +15,7 @@ use crate::object::http::{HttpLimits, HttpShared};
 use crate::object::metadata::MetadataConvention;
 
 /// The limits of S3. Stores with its interface have the same or wider ones.
-pub(super) const LIMITS: StoreLimits = StoreLimits {
+pub(crate) const LIMITS: StoreLimits = StoreLimits {
     part_bytes_min: 5 << 20,
     part_bytes_max: 5 << 30,
     parts_max: 10_000,
@@ -71,6 +71,8 @@ pub struct S3NewObjects {
 /// An opened bucket.
 pub struct S3Bucket {
     pub(super) name: String,
+    /// The identity of the store among all stores.
+    pub(super) store: String,
     /// The identity among all buckets.
     pub(super) identity: String,
     pub(super) pays_requests: bool,
@@ -95,10 +97,16 @@ impl S3Bucket {
         let endpoint = settings.endpoint.or(configured.endpoint);
         let region = settings.region.unwrap_or(configured.region);
         let target = S3Target::new(&settings.bucket, endpoint.as_deref(), &region, settings.addressing)?;
+        let store = match endpoint.as_deref() {
+            Some(endpoint) => endpoint.to_owned(),
+            // The regions of a partition copy from each other.
+            None => partition_of(&region).to_owned(),
+        };
         let identity = format!("{} {}", endpoint.as_deref().unwrap_or("aws"), settings.bucket);
         let http = HttpShared { limits: settings.limits, ..HttpShared::default() };
         Ok(Arc::new(Self {
             name: settings.bucket,
+            store,
             identity,
             pays_requests: settings.pays_requests,
             new_objects: settings.new_objects,
@@ -138,5 +146,16 @@ impl S3Bucket {
 
     pub(super) fn location_of(&self, key: &str) -> String {
         format!("s3://{}/{key}", self.name)
+    }
+}
+
+/// Returns the partition of AWS that a region is in.
+fn partition_of(region: &str) -> &'static str {
+    let begins = |word: &str| region.starts_with(word);
+    match () {
+        () if begins("cn-") => "aws-cn",
+        () if begins("us-gov-") => "aws-us-gov",
+        () if begins("us-iso") || begins("eu-iso") => "aws-iso",
+        () => "aws",
     }
 }

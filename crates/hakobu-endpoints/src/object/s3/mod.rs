@@ -26,9 +26,10 @@ use super::api::{
     ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
     StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
+use super::copy_place::CopyPlace;
 pub use super::credentials::aws::AwsSettings;
 use super::http::HttpClient;
-use bucket::LIMITS;
+pub(crate) use bucket::LIMITS;
 pub use bucket::{S3Bucket, S3NewObjects, S3Settings};
 use request::S3Lane;
 use sign::Signer;
@@ -45,6 +46,12 @@ impl Bucket for Arc<S3Bucket> {
 
     fn limits(&self) -> &StoreLimits {
         &LIMITS
+    }
+
+    fn copy_place(&self) -> Option<CopyPlace> {
+        // A copy has the source's content type.
+        let keeps = self.new_objects.content_type.is_none();
+        keeps.then(|| CopyPlace { store: self.store.clone(), bucket: self.name.clone() })
     }
 
     fn requests(&self) -> RequestCounts {

@@ -31,18 +31,10 @@ impl S3Request<'_> {
         if let Some(content_type) = wanted_type.or(properties.content_type.as_ref()) {
             self = self.header(CONTENT_TYPE, content_type)?;
         }
-        if let Some(class) = usual.storage_class.as_ref().or(properties.storage_class.as_ref()) {
+        if let Some(class) = properties.storage_class.as_ref().filter(|_| usual.storage_class.is_none()) {
             self = self.header(STORAGE_CLASS, class)?;
         }
-        if let Some(encryption) = &usual.encryption {
-            self = self.header(ENCRYPTION, encryption.algorithm())?;
-            if let Some(key) = encryption.key() {
-                self = self.header(ENCRYPTION_KEY, key)?;
-            }
-        }
-        if let Some(acl) = &usual.acl {
-            self = self.header(ACL, acl)?;
-        }
+        self = self.usual_properties(usual)?;
         for (name, value) in &properties.metadata {
             let unsupported = || {
                 Error::new(
@@ -53,6 +45,26 @@ impl S3Request<'_> {
             };
             let name = HeaderName::try_from(format!("{METADATA_PREFIX}{name}")).map_err(|_| unsupported())?;
             self = self.header(name, value)?;
+        }
+        Ok(self)
+    }
+
+    /// Adds the properties that the user wants for all objects, apart from the content type.
+    ///
+    /// # Errors
+    /// `Unsupported` if a value cannot be that of a header.
+    pub(super) fn usual_properties(mut self, usual: &S3NewObjects) -> Result<Self> {
+        if let Some(class) = &usual.storage_class {
+            self = self.header(STORAGE_CLASS, class)?;
+        }
+        if let Some(encryption) = &usual.encryption {
+            self = self.header(ENCRYPTION, encryption.algorithm())?;
+            if let Some(key) = encryption.key() {
+                self = self.header(ENCRYPTION_KEY, key)?;
+            }
+        }
+        if let Some(acl) = &usual.acl {
+            self = self.header(ACL, acl)?;
         }
         Ok(self)
     }

@@ -97,6 +97,8 @@ struct ObjectProgress {
     /// The number of complete parts that are neither stored nor kept yet.
     unsent: usize,
     failed: Option<Error>,
+    /// True if the store has copied the whole object.
+    is_copied: bool,
 }
 
 /// An object that is being written or compared.
@@ -130,6 +132,7 @@ impl ObjectDraft {
             stored: BTreeMap::new(),
             unsent: 0,
             failed: None,
+            is_copied: false,
         };
         Ok(Self {
             path: begin.path.clone(),
@@ -143,6 +146,15 @@ impl ObjectDraft {
             changed: Notify::new(),
             progress: Mutex::new(progress),
         })
+    }
+
+    /// Records that the store has copied the whole object.
+    pub(super) fn set_copied(&self) {
+        self.progress().is_copied = true;
+    }
+
+    pub(super) fn is_copied(&self) -> bool {
+        self.progress().is_copied
     }
 
     fn progress(&self) -> MutexGuard<'_, ObjectProgress> {

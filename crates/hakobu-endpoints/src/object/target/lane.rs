@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -16,6 +17,7 @@ use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 
+use super::copies::BroughtSidecars;
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
 use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
@@ -37,6 +39,9 @@ pub(super) struct ObjectWriter {
     pub(super) root: KeyRoot,
     pub(super) rights: GrantedRights,
     pub(super) drafts: Arc<ObjectDrafts>,
+    pub(super) sidecars: Arc<BroughtSidecars>,
+    /// True once the store has copied an object by itself.
+    pub(super) has_copied: AtomicBool,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
     /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
@@ -118,6 +123,8 @@ impl ObjectWriter {
                 draft.settled(extent.offset).await?;
                 draft.completed(extent, value, kept).map(|()| TargetOutcome::Done)
             }
+            TargetOp::Reflink { draft, from } => self.copy_draft(draft, &from).await,
+            TargetOp::CopyInStore { directory, copies } => self.copy_in_store(&directory, &copies).await,
             TargetOp::HashRange { draft, extent, blocks: false } => self.hash_range(draft, extent).await,
             TargetOp::SetLength { draft, size_bytes } => {
                 let draft = self.drafts.find(draft)?;
@@ -310,7 +317,7 @@ impl ObjectWriter {
         self.drafts.forget(id);
         finished.map_err(|error| error.at(&draft.path))?;
         let (_, lost) = self.rights.allowed(EntryKind::File, attributes);
-        if lost.is_empty() || draft.kind == DraftKind::Compare {
+        if lost.is_empty() || draft.kind == DraftKind::Compare || draft.is_copied() {
             return Ok(TargetOutcome::Done);
         }
         let mut losses = Losses::default();
@@ -324,7 +331,7 @@ impl ObjectWriter {
         attributes: &Attributes,
         digest: Option<&Digest>,
     ) -> Result<()> {
-        if draft.kind == DraftKind::Compare {
+        if draft.kind == DraftKind::Compare || draft.is_copied() {
             return Ok(());
         }
         // The last part of a stream may be on its way.
