@@ -35,6 +35,11 @@ impl KeyLister<'_> {
         entries: usize,
     ) -> Result<StorePage> {
         let (limits, prefix) = (self.api.limits(), self.root.directory(directory)?);
+        // Requests for less than the store's pages cost as much.
+        let entries = match entries / limits.list_page.max(1) {
+            0 => entries,
+            pages => pages * limits.list_page,
+        };
         let behind = after.map(|position| behind(&prefix, position, limits.key_bytes_max)).transpose()?;
         let first = behind.as_deref().map_or(ListStart::First, ListStart::After);
         let (mut keys, mut counted) = (Vec::new(), 0);
