@@ -17,6 +17,8 @@ mod driver;
 mod entry;
 pub mod http;
 mod key_pages;
+mod key_ranges;
+mod key_space;
 mod keys;
 mod listing;
 mod lookup;

@@ -249,7 +249,7 @@ impl ObjectApi for MemoryBucket {
         let mut page = ObjectPage::default();
         let most = query.entries.min(self.limits.list_page);
         let mut last = None;
-        assert!(!query.delimiter && query.until.is_none(), "not used yet");
+        assert!(query.until.is_none(), "not used yet");
         for (key, object) in state.objects.range((after, Bound::Unbounded)) {
             if !key.starts_with(query.prefix) {
                 if key.as_str() < query.prefix {
@@ -257,11 +257,21 @@ impl ObjectApi for MemoryBucket {
                 }
                 break;
             }
-            if page.objects.len() == most {
+            let below = key[query.prefix.len()..].find('/').filter(|_| query.delimiter);
+            let common = below.map(|slash| &key[..=query.prefix.len() + slash]);
+            if common.is_some_and(|common| page.prefixes.last().is_some_and(|last| last == common)) {
+                last = Some(key.clone());
+                continue;
+            }
+            if page.objects.len() + page.prefixes.len() == most {
                 page.next = last.map(ListCursor);
                 break;
             }
             last = Some(key.clone());
+            if let Some(common) = common {
+                page.prefixes.push(common.to_owned());
+                continue;
+            }
             page.objects.push(ListedObject {
                 key: key.clone(),
                 size_bytes: object.content.len() as u64,
