@@ -54,6 +54,11 @@ impl KeyRoot {
         }
     }
 
+    /// Returns true if a key is that of the root as an object, or below it.
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        key.starts_with(&self.prefix) || key == self.prefix.trim_end_matches('/')
+    }
+
     /// Returns true if a key is that of extended attributes that belong to the metadata of other objects.
     pub(crate) fn is_sidecar(&self, key: &str) -> bool {
         key.strip_prefix(&self.prefix).is_some_and(SidecarName::is_key)

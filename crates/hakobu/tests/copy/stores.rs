@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use hakobu_testkit::stores::StoreServer;
 use tempfile::TempDir;
@@ -92,6 +93,29 @@ fn between_buckets_of_a_server_no_content_comes_here() {
     assert_eq!(fs::read(all.at.path().join("back/large")).unwrap(), content);
     let mode = |root: &str| fs::metadata(all.at.path().join(root).join("a")).unwrap().mode();
     assert_eq!((mode("tree"), mode("back")), (0o104_751, 0o104_751));
+}
+
+#[test]
+fn uploads_of_a_job_that_is_given_up_are_aborted() {
+    let all = Surroundings::new();
+    let large = fs::File::create(all.at.path().join("tree/large")).unwrap();
+    large.set_len(200 << 20).unwrap();
+    assert_eq!(all.run("copy --detach --bwlimit 20M tree/ s3://bucket/tree").0, 0);
+    let uploads = all.at.path().join("state/uploads");
+    let has_journal = || fs::read_dir(&uploads).is_ok_and(|mut journals| journals.next().is_some());
+    wait_until("an upload begins", Duration::from_secs(30), has_journal);
+    let (code, out, err) = ended(&mut all.command("jobs list --json"));
+    assert_eq!(code, 0, "{err}");
+    let jobs: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let id = jobs["jobs"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(all.run(&format!("jobs pause {id}")).0, 0);
+    assert!(has_journal(), "a later run could go on");
+    let (code, out, err) = all.run(&format!("jobs forget {id}"));
+    assert!(code == 0 && err.contains("unfinished uploads that were aborted: 1"), "{out}{err}");
+    assert!(!has_journal());
+    let left = all.server.data().join("bucket/.sgwtmp/multipart");
+    let left = fs::read_dir(&left).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "the server keeps parts");
 }
 
 #[test]

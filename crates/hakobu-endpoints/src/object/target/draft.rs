@@ -58,8 +58,11 @@ impl ObjectDrafts {
     pub(super) fn take_uploads(&self) -> Vec<(String, UploadId)> {
         let drafts = std::mem::take(&mut *self.drafts());
         let upload = |draft: Arc<ObjectDraft>| {
-            let upload = draft.upload.get().filter(|_| !draft.journal.is_of_use())?;
-            Some((draft.key.clone(), upload.clone()))
+            if draft.journal.is_of_use() {
+                return None;
+            }
+            draft.journal.remove();
+            Some((draft.key.clone(), draft.upload.get()?.clone()))
         };
         drafts.into_values().filter_map(upload).collect()
     }

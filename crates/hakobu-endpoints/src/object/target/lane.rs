@@ -271,9 +271,12 @@ impl ObjectWriter {
                 Error::new(ErrorKind::Unsupported, "beginning an object", "its attributes are not known yet")
             })?;
             let properties = self.file_properties(draft, &attributes, None);
-            self.api.begin_upload(&draft.key, &properties).await
+            let upload = self.api.begin_upload(&draft.key, &properties).await?;
+            draft.journal.begin(&upload)?;
+            Ok(upload)
         };
-        let upload = draft.upload.get_or_try_init(begin).await.map_err(|error| error.at(&draft.path))?;
+        let upload =
+            draft.upload.get_or_try_init(begin).await.map_err(|error: Error| error.at(&draft.path))?;
         let sent = PutPart {
             key: &draft.key,
             upload,
