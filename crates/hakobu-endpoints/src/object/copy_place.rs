@@ -1,5 +1,6 @@
 //! The place of a bucket among those that a store copies objects between.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::api::ObjectHead;
@@ -21,6 +22,12 @@ impl CopyPlace {
         hash.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 }
+
+/// The sidecars of the roots of a source, as far as they have been listed.
+pub(crate) type ListedSidecars = tokio::sync::Mutex<HashMap<u16, Arc<SourceSidecars>>>;
+
+/// The roots of sources whose sidecars are at the target, each with its bucket.
+pub(crate) type BroughtSidecars = tokio::sync::Mutex<HashSet<(String, String)>>;
 
 /// An object of a source that the store may copy.
 pub(crate) struct OpenedObject {

@@ -6,7 +6,8 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 97] = [
+const VERBS: [&str; 98] = [
+    "abort",
     "accept",
     "add",
     "adopt",

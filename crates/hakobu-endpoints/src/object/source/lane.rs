@@ -7,11 +7,11 @@ use hakobu_core::endpoint::{SourceOp, SourceOutcome};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::large::{OpenRange, PinnedVersions};
-use super::opening::ListedSidecars;
 use super::pack::read_pack;
 use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::local::errno::vanished;
 use crate::object::api::ObjectApi;
+use crate::object::copy_place::ListedSidecars;
 use crate::object::keys::KeyRoot;
 use crate::object::listing::KeyLister;
 use crate::object::lookup::look;

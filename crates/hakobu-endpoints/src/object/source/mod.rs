@@ -16,12 +16,12 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::Bucket;
 use super::capabilities::capabilities;
+use super::copy_place::ListedSidecars;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use crate::common::future_lane::FutureLane;
 use lane::ObjectReader;
 use large::{PinnedVersions, RANGE_BYTES};
-use opening::ListedSidecars;
 
 /// Directories of a bucket that are read. Roots are numbered in the order in which they were given.
 pub struct ObjectSource {

@@ -1,6 +1,5 @@
 //! Opens objects for copies inside the store. No content is read.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use hakobu_core::endpoint::{Picks, SourceFile};
@@ -15,9 +14,6 @@ use crate::object::copy_place::{OpenedObject, SourceSidecars};
 use crate::object::key_pages::KeyPages;
 use crate::object::keys::KeyRoot;
 use crate::object::small_object::picked;
-
-/// The sidecars of the roots, as far as they have been listed.
-pub(super) type ListedSidecars = tokio::sync::Mutex<HashMap<u16, Arc<SourceSidecars>>>;
 
 impl ObjectReader {
     pub(super) async fn open_file(&self, file: &SourceFile) -> Result<SharedFile> {

@@ -1,6 +1,5 @@
 //! Copies inside the store: no byte of content comes here.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::StreamExt;
@@ -19,9 +18,6 @@ use crate::object::api::{
     StoreLimits, UploadId,
 };
 use crate::object::copy_place::{OpenedObject, SourceSidecars};
-
-/// The roots of sources whose sidecars are at the target, each with its bucket.
-pub(super) type BroughtSidecars = tokio::sync::Mutex<HashSet<(String, String)>>;
 
 const COPYING: &str = "copying the object inside the store";
 /// The size of parts in bytes. The store copies each of them on its own.

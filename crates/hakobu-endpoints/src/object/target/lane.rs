@@ -17,12 +17,12 @@ use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::copies::BroughtSidecars;
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
 use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
 use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
+use crate::object::copy_place::BroughtSidecars;
 use crate::object::driver::BytesInFlight;
 use crate::object::entry::{EntryToStore, properties};
 use crate::object::keys::KeyRoot;

@@ -23,11 +23,11 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::{Bucket, ObjectApi};
 use super::capabilities::capabilities;
+use super::copy_place::BroughtSidecars;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use crate::common::future_lane::{FutureLane, LaneBuffers};
 use crate::common::granted::Granted;
-use copies::BroughtSidecars;
 use draft::ObjectDrafts;
 use lane::ObjectWriter;
 use parts::{PART_BYTES, PartPlan};
