@@ -250,4 +250,7 @@ pub struct FetchedPack {
     pub losses: Vec<Loss>,
     /// Bytes of content in the pack.
     pub content_bytes: u64,
+    /// The entries in the pack that may have other names, where listings do not tell: their indices into the picks, in
+    /// order, and their metadata.
+    pub linked: Vec<(u32, EntryMetadata)>,
 }

@@ -30,6 +30,11 @@ impl KeyRoot {
         Ok(Self { prefix, spelling })
     }
 
+    /// Returns what all keys below it begin with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Returns the key of an entry that is not a directory. For the root itself, it is that of an object in its place.
     ///
     /// # Errors

@@ -173,7 +173,7 @@ impl Join<'_> {
 
     /// Returns true if names of one inode at the source belong to several inodes at the target.
     fn is_another_file(&self, metadata: &EntryMetadata, target: &EntryMetadata, path: &EntryPath) -> bool {
-        let seen = self.shared.setup.job.hard_links && self.shared.able.inodes;
+        let seen = self.shared.setup.job.hard_links && self.shared.tells_names();
         let takes_part = seen && self.target_name.is_none();
         let Some(inode) = metadata.inode.filter(|_| takes_part) else { return false };
         let there = target.inode;

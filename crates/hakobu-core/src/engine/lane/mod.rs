@@ -15,6 +15,7 @@ mod hashes;
 mod in_pages;
 mod limits;
 mod moved;
+mod packed_links;
 mod packs;
 mod recheck;
 mod same_inode;
@@ -44,11 +45,11 @@ use crate::compression::{CompressionStats, Levels};
 use crate::counters::{LaneCounters, LaneStage, WorkTime};
 use crate::digest::{Digest, Forest, chunk_value, piece_value};
 use crate::endpoint::{
-    Change, Check, Completion, CompletionWait, Detail, DraftId, DraftKind, DraftParameters, Earlier,
-    EarlierWork, FetchedPack, ListingPage, Pick, Picks, PieceBuffer, SourceFile, SourceLane, SourceOp,
-    SourceOutcome, TargetLane, TargetOp, TargetOutcome, Ticket, failure,
+    Change, Check, Completion, CompletionWait, Detail, DraftAttributes, DraftId, DraftKind, DraftParameters,
+    Earlier, EarlierWork, FetchedPack, ListingPage, Pick, Picks, PieceBuffer, SourceFile, SourceLane,
+    SourceOp, SourceOutcome, TargetLane, TargetOp, TargetOutcome, Ticket, failure,
 };
-use crate::entry::{EntryKind, EntryMetadata};
+use crate::entry::{EntryKind, EntryMetadata, Inode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EntryAction, Event, Failure};
 use crate::extended::{Classes, Extended, ExtendedAsk};

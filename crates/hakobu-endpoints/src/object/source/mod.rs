@@ -17,6 +17,7 @@ use super::api::Bucket;
 use super::capabilities::capabilities;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
+use super::sidecars::Sidecars;
 use crate::common::future_lane::FutureLane;
 use lane::ObjectReader;
 use large::{PinnedVersions, RANGE_BYTES};
@@ -25,6 +26,7 @@ use large::{PinnedVersions, RANGE_BYTES};
 pub struct ObjectSource {
     bucket: Arc<dyn Bucket>,
     roots: Arc<[KeyRoot]>,
+    sidecars: Arc<[Sidecars]>,
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
     ended: Arc<AtomicBool>,
@@ -41,6 +43,7 @@ impl ObjectSource {
             capabilities: capabilities(&*bucket),
             bucket,
             roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
+            sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
             versions: Arc::default(),
             ended: Arc::default(),
         })
@@ -69,7 +72,8 @@ impl SourceEndpoint for ObjectSource {
     fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
         let driver = RuntimeDriver::new(&self.ended, &BytesInFlight::default(), 0)?;
         let api: Arc<dyn super::api::ObjectApi> = driver.within(|| self.bucket.connect())?.into();
-        let reader = ObjectReader::new(api, Arc::clone(&self.roots), Arc::clone(&self.versions));
+        let roots = (Arc::clone(&self.roots), Arc::clone(&self.sidecars));
+        let reader = ObjectReader::new(api, roots, Arc::clone(&self.versions));
         Ok(Box::new(FutureLane::new(Arc::new(reader), driver)))
     }
 }
