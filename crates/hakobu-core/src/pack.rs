@@ -360,6 +360,33 @@ impl<'a> PackReader<'a> {
     }
 }
 
+/// Returns a pack without some of its entries, given by their indices in order.
+///
+/// # Errors
+/// `Protocol` if the bytes are not a valid pack.
+pub fn without_entries(pack: &[u8], removed: &[u32]) -> Result<Vec<u8>> {
+    let (mut reader, mut rest) = (PackReader::new(pack), PackBuilder::new(Vec::with_capacity(pack.len())));
+    let (mut index, mut removed) = (0, removed.iter().peekable());
+    while let Some(record) = reader.read()? {
+        let (head, content) = match record {
+            PackRecord::Directory { path } => {
+                rest.directory(&path);
+                continue;
+            }
+            PackRecord::Entry(head, content) => (head, content),
+        };
+        let is_removed = removed.next_if_eq(&&index).is_some();
+        index += 1;
+        match content {
+            _ if is_removed => {}
+            PackContent::File(file) => rest.whole_file(&head, file.bytes, file.sum),
+            PackContent::Symlink(text) => rest.symlink(&head, text),
+            PackContent::Special(kind, device) => rest.special(&head, kind, device),
+        }
+    }
+    Ok(rest.finish())
+}
+
 fn special(content: &[u8]) -> Result<(EntryKind, u32)> {
     let [kind, device @ ..] = <[u8; SPECIAL_BYTES]>::try_from(content)
         .map_err(|_| malformed("a special file of a wrong length"))?;

@@ -147,7 +147,8 @@ pub fn fits_passes(source: &Capabilities, target: &Capabilities) -> Result<(), M
 fn shows(source: &Capabilities, kind: LossKind) -> bool {
     match kind {
         LossKind::Acl | LossKind::Xattr | LossKind::Flags => !source.extended.is_empty(),
-        LossKind::HardLinks | LossKind::Holes => source.inodes,
+        LossKind::HardLinks => source.inodes || source.tells_links,
+        LossKind::Holes => source.inodes,
         LossKind::Owner | LossKind::SetId | LossKind::Times => true,
     }
 }
@@ -157,7 +158,7 @@ pub fn not_shown(source: &Capabilities) -> Vec<String> {
     let mut missing = Vec::new();
     missing.extend(finer_times(source));
     missing.extend(attributes(source));
-    if !source.inodes {
+    if !source.inodes && !source.tells_links {
         missing.push("hard links".to_owned());
     }
     if !source.special_files {

@@ -198,7 +198,7 @@ impl RemoteLane {
             TargetOp::Page { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "listing", "an agent lists directories as a whole"))
             }
-            TargetOp::WritePack { pack } => {
+            TargetOp::WritePack { pack, .. } => {
                 self.expect(ticket, None);
                 self.meta.clear();
                 let check = check_of(&self.connection, &pack);

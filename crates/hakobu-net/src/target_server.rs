@@ -253,7 +253,7 @@ impl ServerSession {
             kind::WRITE_PACK => {
                 let mut pack = self.lane.pack_buffer();
                 self.read_content(frame, PACK_BYTES_MAX, &mut pack)?;
-                TargetOp::WritePack { pack }
+                TargetOp::WritePack { pack, inodes: Vec::new() }
             }
             _ => return Err(breach("an operation of an unknown kind")),
         };

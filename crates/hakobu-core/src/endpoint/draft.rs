@@ -2,6 +2,8 @@
 //! operations.
 
 use crate::digest::{Digest, Subtree};
+use crate::entry::{Attributes, Inode};
+use crate::extended::Extended;
 use crate::extent::Extent;
 use crate::path::EntryPath;
 use crate::tag::TagKey;
@@ -51,6 +53,17 @@ pub enum Earlier {
     Refuse,
     /// Discard it.
     Forget,
+}
+
+/// The attributes that a draft will have when it is finished, for a target that has to store them at the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DraftAttributes {
+    /// The attributes.
+    pub attributes: Attributes,
+    /// The extended attributes to set, if they were read.
+    pub extended: Option<Extended>,
+    /// The inode at the source, if the draft will be one of its names.
+    pub inode: Option<Inode>,
 }
 
 /// The parameters for the beginning of a draft.

@@ -220,8 +220,8 @@ pub enum SourceOutcome {
     StreamRead(Option<Extent>),
     /// The file is open.
     Opened(SharedFile),
-    /// Each entry, or an error.
-    OpenedPicks(Vec<Result<SharedFile>>),
+    /// Each entry, or an error. `None` stands for an entry that has to be read.
+    OpenedPicks(Vec<Result<Option<SharedFile>>>),
     /// The requested extended attributes, unless none were requested, and those that are lost.
     Extended {
         /// The attributes to preserve.
@@ -262,4 +262,7 @@ pub struct FetchedPack {
     pub losses: Vec<Loss>,
     /// Bytes of content in the pack.
     pub content_bytes: u64,
+    /// The entries in the pack that may have other names, where listings do not tell: their indices into the picks, in
+    /// order, and their metadata.
+    pub linked: Vec<(u32, EntryMetadata)>,
 }

@@ -1,13 +1,13 @@
 //! The operations of a target's lane and their outcomes.
 
 use super::change::Change;
-use super::draft::{Check, DraftId, DraftParameters, EarlierWork};
+use super::draft::{Check, DraftAttributes, DraftId, DraftParameters, EarlierWork};
 use super::lane::{Lane, Operation};
 use super::source::ListingPage;
 use crate::block_table::Copied;
 use crate::counters::RemoteStats;
 use crate::digest::{BlockValue, Digest};
-use crate::entry::{AccountId, Attributes, EntryMetadata};
+use crate::entry::{AccountId, Attributes, EntryMetadata, Inode};
 use crate::error::{Error, Result};
 use crate::extended::Extended;
 use crate::extent::Extent;
@@ -77,6 +77,9 @@ pub enum TargetOp {
     WritePack {
         /// The pack, as built by [`crate::pack::PackBuilder`].
         pack: Vec<u8>,
+        /// The indices of entries that are names of inodes with several, with the inode at the source, in order. Not sent
+        /// over the wire.
+        inodes: Vec<(u32, Inode)>,
     },
     /// Computes the digests of small files, and of the texts of symbolic links, in one directory, or their tags if
     /// there is a key. The outcome is [`TargetOutcome::Digests`].
@@ -99,9 +102,8 @@ pub enum TargetOp {
         draft: DraftId,
         /// The parameters.
         begin: DraftParameters,
-        /// The attributes that it will have when it is finished, if they are known, for a target that has to store them
-        /// at the beginning. They are not sent over the wire.
-        attributes: Option<Attributes>,
+        /// The attributes that it will have when it is finished, if they are known. They are not sent over the wire.
+        attributes: Option<Box<DraftAttributes>>,
     },
     /// Computes the values of the existing content in this range of a draft. The outcome is [`TargetOutcome::Hashes`]
     /// or, for blocks, [`TargetOutcome::BlockHashes`]. A draft that is based on another file has that file's content

@@ -577,7 +577,7 @@ impl<'a> Join<'a> {
         self.node.hold(1);
         self.node.touch();
         let (node, origin) = (self.node.clone(), self.origin);
-        self.found.packs.push(PackTask { node, origin, picks, compare: None, resend: None });
+        self.found.packs.push(PackTask { node, origin, picks, compare: None, resend: None, is_read: false });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {

@@ -35,6 +35,8 @@ pub(super) struct PackTask {
     pub compare: Option<IfDifferent>,
     /// Set if the entries are sent again, because they changed while they were uploaded.
     pub resend: Option<PackResend>,
+    /// True if the entries are read, and not copied by the store.
+    pub is_read: bool,
 }
 
 /// The reason for sending a pack again.
@@ -398,7 +400,14 @@ mod tests {
 
     fn pack(node: &Arc<DirectoryNode>) -> PackTask {
         let picks = Picks { listing: Arc::default(), entries: Vec::new(), target_name: None };
-        PackTask { node: node.clone(), origin: 0, picks: Arc::new(picks), compare: None, resend: None }
+        PackTask {
+            node: node.clone(),
+            origin: 0,
+            picks: Arc::new(picks),
+            compare: None,
+            resend: None,
+            is_read: false,
+        }
     }
 
     #[test]

@@ -121,6 +121,12 @@ impl EngineState<'_> {
         }
     }
 
+    /// Returns true if both ends tell which names belong to one inode.
+    pub(super) fn tells_names(&self) -> bool {
+        let tells = |able: &Capabilities| able.inodes || able.tells_links;
+        tells(self.setup.source.capabilities()) && tells(self.setup.target.capabilities())
+    }
+
     /// Reports the paths of the user's list that the source does not have, once everything has been scanned.
     pub(super) fn miss_listed(&self) {
         // A run that only removes follows another run, which has reported them.

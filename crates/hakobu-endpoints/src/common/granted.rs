@@ -187,7 +187,7 @@ impl GrantUsage {
                 grant.check_enter(directory)?;
                 names.iter().try_for_each(|name| grant.check_write(&directory.join(name)?))?;
             }
-            TargetOp::WritePack { pack } => {
+            TargetOp::WritePack { pack, .. } => {
                 self.refuse_writing(DraftKind::File)?;
                 return self.check_pack(pack).map(Some);
             }

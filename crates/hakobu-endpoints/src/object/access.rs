@@ -15,7 +15,7 @@ use super::api::Bucket;
 use super::capabilities::capabilities;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
-use super::lookup::look;
+use super::lookup::find;
 use super::source::ObjectSource;
 use super::target::ObjectTarget;
 use super::upload_journal::abandoned_uploads;
@@ -43,12 +43,9 @@ impl StoreAccess for BucketAccess {
     fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         let driver = RuntimeDriver::new(&Arc::new(AtomicBool::new(false)), &BytesInFlight::default(), 0)?;
         let api = driver.within(|| self.bucket.connect())?;
-        let found = driver.block_on(look(
-            &*api,
-            &KeyRoot::new(&EntryPath::root(), self.bucket.limits().spelling)?,
-            path,
-        ));
-        Ok(found.map_err(|error| error.at(path))?.map(|entry| entry.metadata))
+        let root = KeyRoot::new(&EntryPath::root(), self.bucket.limits().spelling)?;
+        let found = driver.block_on(find(&*api, &root, path)).map_err(|error| error.at(path))?;
+        Ok(found.map(|(_, entry)| entry.metadata))
     }
 
     fn source(&self, roots: &[EntryPath]) -> Result<Box<dyn SourceEndpoint>> {

@@ -1,9 +1,11 @@
 //! The budget of requests in flight: one per bucket, over all lanes. It grows while more requests bring more answers per
 //! second, and is halved when the store asks for less.
 
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The requests in flight at the beginning.
@@ -119,8 +121,8 @@ impl Default for RequestBudget {
 }
 
 impl RequestBudget {
-    /// Waits until another request may be sent.
-    pub(crate) async fn take(&self) -> RequestPermit<'_> {
+    /// Waits until another request of a lane may be sent.
+    pub(crate) async fn take<'a>(&'a self, reserve: &'a LaneReserve) -> RequestPermit<'a> {
         loop {
             let paused = self.state().paused_until;
             match paused.map(|until| until.saturating_duration_since(Instant::now())) {
@@ -128,14 +130,19 @@ impl RequestBudget {
                 _ => break,
             }
         }
-        let permit = match self.permits.try_acquire() {
-            Ok(permit) => Some(permit),
-            Err(_) => {
-                self.state().rule.was_full = true;
-                self.permits.acquire().await.ok()
+        let (mut permit, mut reserved) = (self.permits.try_acquire().ok(), None);
+        if permit.is_none() {
+            self.state().rule.was_full = true;
+            reserved = reserve.0.try_acquire().ok();
+        }
+        if permit.is_none() && reserved.is_none() {
+            let (shared, own) = (pin!(self.permits.acquire()), pin!(reserve.0.acquire()));
+            match select(shared, own).await {
+                Either::Left((taken, _)) => permit = taken.ok(),
+                Either::Right((taken, _)) => reserved = taken.ok(),
             }
-        };
-        RequestPermit { budget: self, permit, sent: Instant::now() }
+        }
+        RequestPermit { budget: self, permit, _reserved: reserved, sent: Instant::now() }
     }
 
     fn state(&self) -> MutexGuard<'_, BudgetState> {
@@ -149,11 +156,25 @@ impl RequestBudget {
     }
 }
 
+/// One request of a lane that may always be in flight.
+///
+/// The requests of a lane make progress only while the engine waits for this lane. So those of another lane can hold the
+/// whole budget, and make no progress because the engine waits for this one.
+#[derive(Debug)]
+pub(crate) struct LaneReserve(Semaphore);
+
+impl Default for LaneReserve {
+    fn default() -> Self {
+        Self(Semaphore::new(1))
+    }
+}
+
 /// A request in flight.
 #[derive(Debug)]
 pub(crate) struct RequestPermit<'a> {
     budget: &'a RequestBudget,
     permit: Option<SemaphorePermit<'a>>,
+    _reserved: Option<SemaphorePermit<'a>>,
     sent: Instant,
 }
 
@@ -269,24 +290,48 @@ mod tests {
     fn permits_follow_the_limit() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let budget = RequestBudget::default();
+            let (budget, lane) = (RequestBudget::default(), LaneReserve::default());
+            let _used = lane.0.acquire().await.unwrap();
             let mut taken = Vec::new();
             for _ in 0..START {
-                taken.push(budget.take().await);
+                taken.push(budget.take(&lane).await);
             }
             assert!(
-                tokio::time::timeout(Duration::from_millis(5), budget.take()).await.is_err(),
+                tokio::time::timeout(Duration::from_millis(5), budget.take(&lane)).await.is_err(),
                 "all are taken"
             );
             taken[0].refused(None);
             assert_eq!(budget.limit(), START / 2);
             taken.truncate(START / 2);
             assert!(
-                tokio::time::timeout(Duration::from_millis(5), budget.take()).await.is_err(),
+                tokio::time::timeout(Duration::from_millis(5), budget.take(&lane)).await.is_err(),
                 "withdrawn"
             );
             taken.pop();
-            assert!(tokio::time::timeout(Duration::from_secs(9), budget.take()).await.is_ok());
+            assert!(tokio::time::timeout(Duration::from_secs(9), budget.take(&lane)).await.is_ok());
+        });
+    }
+
+    #[test]
+    fn a_lane_always_has_one_request() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (budget, stuck, lane) =
+                (RequestBudget::default(), LaneReserve::default(), LaneReserve::default());
+            let mut taken = Vec::new();
+            for _ in 0..=START {
+                taken.push(budget.take(&stuck).await);
+            }
+            // One that waits, and is not polled any more, takes what is given back first.
+            let mut waits = Box::pin(budget.take(&stuck));
+            assert!(tokio::time::timeout(Duration::from_millis(5), &mut waits).await.is_err());
+            for _ in 0..3 {
+                let limit = Duration::from_secs(9);
+                let one = tokio::time::timeout(limit, budget.take(&lane)).await.unwrap();
+                assert!(tokio::time::timeout(Duration::from_millis(5), budget.take(&lane)).await.is_err());
+                drop(one);
+            }
+            assert_eq!(budget.limit(), START);
         });
     }
 }

@@ -15,15 +15,16 @@ const LISTED_STEP_NS: u64 = 1_000_000_000;
 pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
     let limits = bucket.limits();
     Capabilities {
-        extended: Classes::NONE,
+        extended: Classes::USUAL | Classes::SELINUX,
         shared_names: true,
-        hard_links: false,
         inodes: false,
+        tells_links: true,
         remote: true,
         tells_file_systems: false,
         account_names: false,
         writes_in_place: false,
         hashes: false,
+        attributes_first: true,
         reads_medium: false,
         flushes: true,
         tells_room: false,

@@ -1,11 +1,13 @@
 //! Entries as objects: what an object says about its entry, and what an entry is stored with.
 
 use hakobu_core::digest::Digest;
-use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
+use hakobu_core::extended::{Extended, ExtendedRef};
 
-use super::api::{ListedObject, ObjectHead, ObjectProperties, StoreLimits};
-use super::metadata::ObjectEntry;
+use super::api::{ListedObject, ObjectHead, ObjectProperties, StoreLimits, StoredChecksum};
 use super::metadata::content_type::content_type;
+use super::metadata::sidecar::Sidecar;
+use super::metadata::{ObjectEntry, ObjectExtended};
 
 /// An entry as its object describes it.
 #[derive(Clone, Debug)]
@@ -14,6 +16,11 @@ pub(crate) struct DescribedObject {
     pub(crate) metadata: EntryMetadata,
     /// The BLAKE3 of the content, if it was stored.
     pub(crate) digest: Option<Digest>,
+    /// The extended attributes. The metadata has no hash of them yet.
+    pub(crate) extended: ObjectExtended,
+    /// The identity that all names of a file share, as it is stored. That in the metadata differs where names differ in
+    /// anything else.
+    pub(crate) stored_inode: Option<Inode>,
 }
 
 /// Returns the metadata of an entry whose object says nothing about it.
@@ -41,7 +48,52 @@ pub(crate) fn described(limits: &StoreLimits, head: &ObjectHead, is_marker: bool
         size_bytes: if told.kind == EntryKind::Directory { 0 } else { head.size_bytes },
         ..of_file
     };
-    DescribedObject { metadata, digest: told.digest }
+    let stored_inode = told.inode.filter(|_| told.kind != EntryKind::Directory);
+    let inode =
+        stored_inode.map(|inode| identity(inode, &metadata, &told.extended, (told.digest, head.checksum)));
+    // Other objects may have the same identity; nobody knows how many.
+    let links = if inode.is_some() { u32::MAX } else { 1 };
+    let metadata = EntryMetadata { inode, links, ..metadata };
+    DescribedObject { metadata, digest: told.digest, extended: told.extended, stored_inode }
+}
+
+/// Returns the identity of the file that an object is a name of. Names that somebody has changed since, so that their
+/// attributes or contents differ, have different ones.
+fn identity(
+    stored: Inode,
+    metadata: &EntryMetadata,
+    extended: &ObjectExtended,
+    (digest, checksum): (Option<Digest>, Option<StoredChecksum>),
+) -> Inode {
+    let mut hasher = blake3::Hasher::new_derive_key("hakobu names of one file 1");
+    let EntryMetadata { kind, mode, uid, gid, size_bytes, mtime, device, .. } = *metadata;
+    for number in [stored.file_system, stored.number, size_bytes, mtime.seconds.cast_unsigned()] {
+        hasher.update(&number.to_le_bytes());
+    }
+    for number in [kind as u32, mode, uid, gid, device, mtime.nanoseconds] {
+        hasher.update(&number.to_le_bytes());
+    }
+    match extended {
+        ObjectExtended::None => hasher.update(&[0]),
+        ObjectExtended::Inline(extended) => {
+            hasher.update(&[1]).update(blake3::hash(extended.as_bytes()).as_bytes())
+        }
+        ObjectExtended::Sidecar(name) => hasher.update(&[1]).update(&name.digest),
+        ObjectExtended::Malformed => hasher.update(&[2]),
+    };
+    match digest {
+        None => hasher.update(&[0]),
+        Some(digest) => hasher.update(&[1]).update(&digest),
+    };
+    match checksum {
+        None => hasher.update(&[0]),
+        Some(StoredChecksum::Crc64(sum)) => hasher.update(&[1]).update(&sum.to_le_bytes()),
+        Some(StoredChecksum::Crc32c(sum)) => hasher.update(&[2]).update(&sum.to_le_bytes()),
+        Some(StoredChecksum::Md5(sum)) => hasher.update(&[3]).update(&sum),
+    };
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ..] = *hasher.finalize().as_bytes();
+    let (file_system, number) = ([a, b, c, d, e, f, g, h], [i, j, k, l, m, n, o, p]);
+    Inode { file_system: u64::from_le_bytes(file_system), number: u64::from_le_bytes(number) }
 }
 
 /// An entry to be stored as an object.
@@ -58,19 +110,78 @@ pub(crate) struct EntryToStore<'a> {
     pub(crate) owner: bool,
     /// The BLAKE3 of its content, if it is known.
     pub(crate) digest: Option<&'a Digest>,
+    pub(crate) extended: Option<ExtendedRef<'a>>,
+    /// The identity that it shares with other names of its file.
+    pub(crate) inode: Option<Inode>,
 }
 
-/// Returns what an entry is stored with.
-pub(crate) fn properties(limits: &StoreLimits, entry: &EntryToStore<'_>) -> ObjectProperties {
+/// The extended attributes that an object keeps while others of its attributes change.
+#[derive(Clone, Debug)]
+pub(crate) enum KeptAttributes {
+    /// None.
+    None,
+    /// These.
+    Known(Extended),
+    /// Those that this value in the metadata stands for.
+    Value(String),
+}
+
+impl KeptAttributes {
+    /// Returns the extended attributes of an object.
+    pub(crate) fn of(limits: &StoreLimits, head: &ObjectHead) -> Self {
+        let name = limits.convention.attributes_name();
+        match described(limits, head, false).extended {
+            ObjectExtended::None => Self::None,
+            ObjectExtended::Inline(extended) => Self::Known(extended),
+            ObjectExtended::Sidecar(_) | ObjectExtended::Malformed => {
+                let value = head.metadata.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
+                value.map_or(Self::None, |(_, value)| Self::Value(value.clone()))
+            }
+        }
+    }
+
+    /// Returns the attributes themselves, if they are known.
+    pub(crate) fn known(&self) -> Option<ExtendedRef<'_>> {
+        if let Self::Known(extended) = self { Some(extended.as_ref()) } else { None }
+    }
+
+    /// Adds the value that stands for the attributes, if it is all that is known.
+    pub(crate) fn put(self, limits: &StoreLimits, properties: &mut ObjectProperties) {
+        if let Self::Value(value) = self {
+            properties.metadata.push((limits.convention.attributes_name(), value));
+        }
+    }
+}
+
+/// Returns what an entry is stored with, and the sidecar that must exist first.
+pub(crate) fn properties<'a>(
+    limits: &StoreLimits,
+    entry: &EntryToStore<'a>,
+) -> (ObjectProperties, Option<Sidecar<'a>>) {
     let Attributes { mode, uid, gid, mtime } = *entry.attributes;
     let (size_bytes, device) = (entry.size_bytes, entry.device);
-    let metadata =
-        EntryMetadata { mode, uid, gid, mtime, size_bytes, device, ..EntryMetadata::new(entry.kind) };
-    let described =
-        ObjectEntry { metadata: &metadata, owner: entry.owner, extended: None, digest: entry.digest };
-    ObjectProperties {
+    let metadata = EntryMetadata {
+        mode,
+        uid,
+        gid,
+        mtime,
+        size_bytes,
+        device,
+        inode: entry.inode,
+        links: if entry.inode.is_some() { 2 } else { 1 },
+        ..EntryMetadata::new(entry.kind)
+    };
+    let described = ObjectEntry {
+        metadata: &metadata,
+        owner: entry.owner,
+        extended: entry.extended,
+        digest: entry.digest,
+    };
+    let encoded = limits.convention.encode(&described);
+    let properties = ObjectProperties {
         content_type: Some(content_type(entry.name, entry.kind).to_owned()),
-        metadata: limits.convention.encode(&described).pairs,
+        metadata: encoded.pairs,
         storage_class: None,
-    }
+    };
+    (properties, encoded.sidecar)
 }

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use http_body::Body as _;
 use tokio::time::{Instant, Sleep};
 
-use super::budget::{RequestBudget, RequestPermit};
+use super::budget::{LaneReserve, RequestBudget, RequestPermit};
 use super::clock::ClockInterval;
 use super::content::ContentBody;
 use super::counts::{RequestCounters, RequestKind};
@@ -59,6 +59,7 @@ pub(crate) struct HttpShared {
 /// The connections of a lane.
 pub(crate) struct HttpClient {
     client: reqwest::Client,
+    reserve: LaneReserve,
     shared: Arc<HttpShared>,
 }
 
@@ -163,14 +164,14 @@ impl HttpClient {
             .tcp_nodelay(true)
             .build();
         match client {
-            Ok(client) => Ok(Self { client, shared }),
+            Ok(client) => Ok(Self { client, reserve: LaneReserve::default(), shared }),
             Err(error) => Err(HttpFailure::of(&error).into_error("setting up HTTPS")),
         }
     }
 
     /// Sends a request once, and returns when its answer begins.
     pub(crate) async fn send(&self, request: HttpRequest<'_>) -> Result<HttpAnswer<'_>, HttpFailure> {
-        let permit = self.shared.budget.take().await;
+        let permit = self.shared.budget.take(&self.reserve).await;
         self.shared.counters.add(request.kind, request.is_retry);
         let taken = Arc::new(AtomicU64::new(0));
         let is_empty = request.content.iter().all(Bytes::is_empty);

@@ -6,7 +6,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::ObjectPage;
-use super::metadata::sidecar::{SIDECAR_DIRECTORY, SidecarName};
+use super::metadata::sidecar::SidecarName;
 
 /// A directory of a bucket that paths are relative to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ impl KeyRoot {
         };
         let prefix = if path.is_root() { String::new() } else { format!("{text}/") };
         Ok(Self { prefix, spelling })
+    }
+
+    /// Returns what all keys below it begin with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// Returns the key of an entry that is not a directory. For the root itself, it is that of an object in its place.
@@ -62,11 +67,6 @@ impl KeyRoot {
     /// Returns true if a key is that of extended attributes that belong to the metadata of other objects.
     pub(crate) fn is_sidecar(&self, key: &str) -> bool {
         key.strip_prefix(&self.prefix).is_some_and(SidecarName::is_key)
-    }
-
-    /// Returns the beginning of the keys of extended attributes that entries below the root share.
-    pub(crate) fn sidecars(&self) -> String {
-        format!("{}{SIDECAR_DIRECTORY}/", self.prefix)
     }
 
     /// Returns the path below a directory that a key stands for, with a slash at its end if the key has one.

@@ -2,39 +2,58 @@
 
 use hakobu_core::Result;
 use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
+use hakobu_core::listing::Detail;
 use hakobu_core::path::EntryPath;
 
 use super::api::{ListQuery, ListStart, ObjectApi};
+use super::attributes::AttributeReader;
 use super::entry::{DescribedObject, described, plain};
 use super::keys::{KeyRoot, check_page};
+use super::metadata::ObjectExtended;
 
-/// Returns the entry of a path, or `None` if there is none. A root always exists, as a directory.
+/// Returns the entry of a path with what a listing of that detail shows, or `None` if there is none. A root always exists,
+/// as a directory.
 pub(crate) async fn look(
+    reader: AttributeReader<'_>,
+    path: &EntryPath,
+    detail: Detail,
+) -> Result<Option<EntryMetadata>> {
+    let Some((key, entry)) = find(reader.api, reader.root, path).await? else { return Ok(None) };
+    let mut metadata = entry.metadata;
+    reader.show((&key, &entry.extended), detail, &mut metadata).await?;
+    Ok(Some(metadata))
+}
+
+/// Returns the entry of a path with its key, or `None` if there is none. A root always exists, as a directory.
+pub(crate) async fn find(
     api: &dyn ObjectApi,
     root: &KeyRoot,
     path: &EntryPath,
-) -> Result<Option<DescribedObject>> {
-    let implied = || plain(EntryKind::Directory, 0, FileTime::default());
-    if !path.is_root()
-        && let Some(head) = api.head(&root.key(path)?).await?
-    {
-        return Ok(Some(described(api.limits(), &head, false)));
+) -> Result<Option<(String, DescribedObject)>> {
+    if !path.is_root() {
+        let key = root.key(path)?;
+        if let Some(head) = api.head(&key).await? {
+            return Ok(Some((key, described(api.limits(), &head, false))));
+        }
     }
     let prefix = root.directory(path)?;
     let query =
         ListQuery { prefix: &prefix, delimiter: false, start: ListStart::First, until: None, entries: 1 };
     let page = api.list(query).await?;
     check_page(&page, &prefix)?;
-    let of_directory = |metadata: EntryMetadata| DescribedObject { metadata, digest: None };
+    let implied = DescribedObject {
+        metadata: plain(EntryKind::Directory, 0, FileTime::default()),
+        digest: None,
+        extended: ObjectExtended::None,
+        stored_inode: None,
+    };
     match page.objects.first() {
         Some(first) if first.key == prefix => {
             let head = api.head(&prefix).await?;
-            Ok(Some(
-                head.map_or_else(|| of_directory(implied()), |head| described(api.limits(), &head, true)),
-            ))
+            let entry = head.map_or(implied, |head| described(api.limits(), &head, true));
+            Ok(Some((prefix, entry)))
         }
-        Some(_) => Ok(Some(of_directory(implied()))),
-        None if path.is_root() => Ok(Some(of_directory(implied()))),
-        None => Ok(None),
+        None if !path.is_root() => Ok(None),
+        _ => Ok(Some((prefix, implied))),
     }
 }

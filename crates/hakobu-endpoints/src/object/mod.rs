@@ -6,6 +6,7 @@
 
 mod access;
 pub mod api;
+mod attributes;
 mod budget;
 mod capabilities;
 mod clock;
@@ -26,6 +27,7 @@ pub mod metadata;
 mod retry;
 pub mod runtime;
 pub mod s3;
+mod sidecars;
 mod small_object;
 mod source;
 mod target;

@@ -35,7 +35,13 @@ pub(crate) async fn read_small(api: &dyn ObjectApi, key: &str, bytes_max: u64) -
         bytes.extend_from_slice(&chunk?);
     }
     check(&head, &bytes)?;
-    Ok(SmallObject { entry: described(api.limits(), &head, false), bytes })
+    let mut entry = described(api.limits(), &head, false);
+    let is_other = |digest: &Digest| blake3::hash(&bytes) != *digest;
+    if entry.metadata.inode.is_some() && entry.digest.as_ref().is_some_and(is_other) {
+        // Somebody replaced the content and kept the metadata, so it is the name of another file now.
+        (entry.metadata.inode, entry.metadata.links) = (None, 1);
+    }
+    Ok(SmallObject { entry, bytes })
 }
 
 /// Compares content with the checksum that the store has of it, if it is one that this program computes.

@@ -106,7 +106,7 @@ impl ImmediateWork for StoreTargetWriter {
             TargetOp::Zero { draft, extent, acknowledge } => {
                 silent(self.shared.drafts.find(draft).and_then(|draft| draft.zero(extent)), acknowledge)
             }
-            TargetOp::WritePack { pack } => {
+            TargetOp::WritePack { pack, .. } => {
                 let stored = self.shared.store_pack(&pack);
                 self.buffers.return_pack(pack);
                 Some(stored)

@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::chown;
 
 use hakobu_core::error::ErrorKind;
 use hakobu_core::job::Mode;
 use hakobu_core::names::NameRules;
-use hakobu_testkit::faults::OperationKind;
+use hakobu_testkit::faults::{FaultPlan, OperationKind};
+use hakobu_testkit::sshd::no_root;
 
 use crate::bench::{Order, Place};
 
@@ -101,5 +103,28 @@ fn a_dry_run_foresees_that_inodes_run_out() {
         order.free_inodes = Some(free);
         let made = place.run(&order);
         assert_eq!(made.summary.fatal.map(|error| error.kind), lacks.then_some(ErrorKind::Refused), "{free}");
+    }
+}
+
+/// While the target looks up the numbers of accounts, it answers an earlier list, which makes a rename necessary.
+#[test]
+fn answers_go_to_what_asked_for_them() {
+    if no_root() {
+        return;
+    }
+    for seed in 0..20 {
+        let place = Place::new();
+        for (index, owner) in (1..9).zip([1, 2, 3, 5, 6, 7, 8, 9]) {
+            let name = format!("directory {index}");
+            fs::create_dir(place.source().join(&name)).unwrap();
+            fs::create_dir(place.target().join(&name)).unwrap();
+            fs::write(place.source().join(&name).join("file"), "new").unwrap();
+            chown(place.source().join(&name).join("file"), Some(owner), Some(owner)).unwrap();
+            fs::write(place.target().join(&name).join("FILE"), "old").unwrap();
+        }
+        let mut order = order().job(|job| (job.by_name, job.mode) = (true, Mode::Delta));
+        order.target = FaultPlan::new(seed).reorder(3);
+        let made = place.run(&order);
+        assert_eq!(made.summary.fatal.map(|error| error.to_string()), None, "{seed}");
     }
 }

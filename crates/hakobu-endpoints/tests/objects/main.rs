@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod attributes;
 mod conformance;
 mod copies;
 mod endless;

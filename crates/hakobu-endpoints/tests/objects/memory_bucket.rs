@@ -40,6 +40,7 @@ struct State {
     parts: u64,
     lists_endlessly: bool,
     refuses_copies: bool,
+    checks_nothing: bool,
 }
 
 /// A bucket in memory.
@@ -109,6 +110,28 @@ impl MemoryBucket {
         below.collect()
     }
 
+    /// Removes an object, as another tool would.
+    pub fn remove(&self, key: &str) {
+        self.state().objects.remove(key);
+    }
+
+    /// Replaces the content of an object and keeps its metadata, as another tool would.
+    pub fn replace_content(&self, key: &str, content: &[u8]) {
+        let mut state = self.state();
+        let properties = state.objects[key].properties.clone();
+        state.put(key, content.into(), &properties);
+    }
+
+    /// Keeps no checksums from now on.
+    pub fn check_nothing(&self) {
+        self.state().checks_nothing = true;
+    }
+
+    /// Returns all keys.
+    pub fn keys(&self) -> Vec<String> {
+        self.state().objects.keys().cloned().collect()
+    }
+
     /// Makes all listings come back to where they were.
     pub fn list_endlessly(&self) {
         self.state().lists_endlessly = true;
@@ -151,6 +174,19 @@ impl State {
         StoredObject { version, is_checked: true }
     }
 
+    fn head(&self, object: &Object) -> ObjectHead {
+        ObjectHead {
+            size_bytes: object.content.len() as u64,
+            uploaded: object.uploaded,
+            version: version(object),
+            metadata: object.properties.metadata.clone(),
+            content_type: object.properties.content_type.clone(),
+            checksum: (!self.checks_nothing).then(|| StoredChecksum::Crc64(crc64(&object.content))),
+            storage_class: None,
+            is_archived: false,
+        }
+    }
+
     fn check(&self, key: &str, condition: &PutCondition) -> Result<()> {
         let there = self.objects.get(key).map(version);
         match condition {
@@ -164,19 +200,6 @@ impl State {
 
 fn version(object: &Object) -> ObjectVersion {
     ObjectVersion { etag: Some(format!("\"{}\"", object.version)), generation: None }
-}
-
-fn head(object: &Object) -> ObjectHead {
-    ObjectHead {
-        size_bytes: object.content.len() as u64,
-        uploaded: object.uploaded,
-        version: version(object),
-        metadata: object.properties.metadata.clone(),
-        content_type: object.properties.content_type.clone(),
-        checksum: Some(StoredChecksum::Crc64(crc64(&object.content))),
-        storage_class: None,
-        is_archived: false,
-    }
 }
 
 fn whole(pieces: &[Bytes], sum: Option<u64>) -> Result<Arc<[u8]>> {
@@ -290,7 +313,7 @@ impl ObjectApi for MemoryBucket {
     fn head<'a>(&'a self, key: &'a str) -> ApiReply<'a, Option<ObjectHead>> {
         let mut state = self.state();
         state.requests.head += 1;
-        reply(Ok(state.objects.get(key).map(head)))
+        reply(Ok(state.objects.get(key).map(|object| state.head(object))))
     }
 
     fn get<'a>(
@@ -309,7 +332,7 @@ impl ObjectApi for MemoryBucket {
         let content = object.content.get(range.offset as usize..range.end() as usize).unwrap_or_default();
         let chunks: Vec<Result<Bytes>> =
             content.chunks(100_000).map(|some| Ok(Bytes::copy_from_slice(some))).collect();
-        reply(Ok(ObjectBody { head: head(object), chunks: Box::pin(stream::iter(chunks)) }))
+        reply(Ok(ObjectBody { head: state.head(object), chunks: Box::pin(stream::iter(chunks)) }))
     }
 
     fn put<'a>(&'a self, object: PutObject<'a>) -> ApiReply<'a, StoredObject> {

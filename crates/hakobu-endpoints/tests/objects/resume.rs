@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hakobu_core::Result;
 use hakobu_core::digest::{chunk_value, piece_value};
 use hakobu_core::endpoint::{
-    Check, CompletionWait, DraftParameters, Earlier, EarlierWork, TargetEndpoint, TargetLane, TargetOp,
-    TargetOutcome,
+    Check, CompletionWait, DraftAttributes, DraftParameters, Earlier, EarlierWork, TargetEndpoint,
+    TargetLane, TargetOp, TargetOutcome,
 };
 use hakobu_core::entry::{Attributes, FileTime};
 use hakobu_core::error::ErrorKind;
@@ -21,6 +21,11 @@ use crate::memory_bucket::MemoryBucket;
 
 /// Five parts, of which the last is short.
 const SIZE_BYTES: u64 = 9 * CHUNK_BYTES + 12_345;
+
+/// Returns what a draft begins with.
+fn draft_attributes() -> Box<DraftAttributes> {
+    Box::new(DraftAttributes { attributes: attributes(), extended: None, inode: None })
+}
 
 struct Run {
     target: Box<dyn TargetEndpoint>,
@@ -51,7 +56,7 @@ impl Run {
             earlier,
             ..DraftParameters::file(path, SIZE_BYTES)
         };
-        match self.ask(TargetOp::Begin { draft: 1, begin, attributes: Some(attributes()) })? {
+        match self.ask(TargetOp::Begin { draft: 1, begin, attributes: Some(draft_attributes()) })? {
             TargetOutcome::Begun(earlier) => Ok(*earlier),
             other => panic!("it keeps no journal: {other:?}"),
         }
@@ -174,7 +179,7 @@ fn a_stream_of_unknown_length_becomes_an_object() {
         let mut run = Run::new(&bucket, journals.path());
         let begin =
             DraftParameters::file(EntryPath::new("stream").unwrap(), hakobu_core::extent::UNKNOWN_BYTES);
-        run.ask(TargetOp::Begin { draft: 1, begin, attributes: Some(attributes()) }).unwrap();
+        run.ask(TargetOp::Begin { draft: 1, begin, attributes: Some(draft_attributes()) }).unwrap();
         let all = Extent { offset: 0, length: size_bytes };
         for piece in all.pieces() {
             let mut buffer = run.lane.piece_buffer();

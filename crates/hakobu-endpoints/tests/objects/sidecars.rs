@@ -103,7 +103,7 @@ fn they_go_with_their_directory_and_are_not_written_as_entries() {
     for name in ["0".repeat(64), "notes".to_owned()] {
         pack.whole_file(&RecordHead::new(name.as_bytes(), attributes), b"x", content_sum(b"x"));
     }
-    let refused = failures(TargetOp::WritePack { pack: pack.finish() });
+    let refused = failures(TargetOp::WritePack { pack: pack.finish(), inodes: Vec::new() });
     assert_eq!(refused.len(), 1);
     assert_eq!((refused[0].0, refused[0].1.kind), (0, ErrorKind::Unsupported));
     assert_eq!(names(&bucket, "", DIRECTORY).unwrap(), ["notes"]);

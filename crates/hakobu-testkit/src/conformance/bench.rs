@@ -11,9 +11,9 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
-    Change, Check, Completion, CompletionWait, Detail, DraftId, DraftParameters, Lane, Operation,
-    SourceEndpoint, SourceLane, SourceOp, SourceOutcome, TargetEndpoint, TargetLane, TargetOp, TargetOutcome,
-    Ticket,
+    Change, Check, Completion, CompletionWait, Detail, DraftAttributes, DraftId, DraftParameters, Lane,
+    Operation, SourceEndpoint, SourceLane, SourceOp, SourceOutcome, TargetEndpoint, TargetLane, TargetOp,
+    TargetOutcome, Ticket,
 };
 use hakobu_core::entry::{Attributes, EntryMetadata, FileTime};
 use hakobu_core::error::ErrorKind;
@@ -227,7 +227,7 @@ pub type PackResult = (Vec<(u32, ErrorKind)>, Vec<Loss>);
 /// # Errors
 /// The errors of the lane.
 pub fn store(lane: &mut dyn TargetLane, pack: PackBuilder) -> Result<PackResult> {
-    match ask(lane, TargetOp::WritePack { pack: pack.finish() })? {
+    match ask(lane, TargetOp::WritePack { pack: pack.finish(), inodes: Vec::new() })? {
         TargetOutcome::PackWritten { failures, losses } => {
             Ok((failures.into_iter().map(|(index, error)| (index, error.kind)).collect(), losses))
         }
@@ -246,7 +246,8 @@ pub fn store_all(lane: &mut dyn TargetLane, pack: PackBuilder) {
 /// The errors of the lane.
 pub fn begin(lane: &mut dyn TargetLane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
     let begin = DraftParameters::file(path(at), size_bytes);
-    done(&ask(lane, TargetOp::Begin { draft, begin, attributes: Some(attributes(0o644)) })?)
+    let attributes = DraftAttributes { attributes: attributes(0o644), extended: None, inode: None };
+    done(&ask(lane, TargetOp::Begin { draft, begin, attributes: Some(Box::new(attributes)) })?)
 }
 
 /// Writes one piece of a file of `size_bytes` and waits until it is acknowledged.

@@ -301,6 +301,11 @@ fn further_name(bench: &Workplace<'_>) {
             assert!(found.inode.is_some());
             assert_eq!((found.inode, found.links), (first.inode, 4), "{name}");
         }
+        if bench.abilities.source.tells_links {
+            let found = seen.metadata(name);
+            assert!(found.inode.is_some() && found.links > 1);
+            assert_eq!(found.inode, first.inode, "{name}");
+        }
     }
     let nothing = Change::Link { path: path("other"), to: path("missing"), replaces: false };
     assert!(change(&mut *lane, nothing).is_err());

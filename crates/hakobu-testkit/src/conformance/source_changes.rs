@@ -25,7 +25,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
         "a file that has another name since the list is named where names are counted",
         new_name,
     )
-    .needs(&[Requirement::HardLinks]),
+    .needs(&[Requirement::HardLinks, Requirement::Inodes]),
     ConformanceCase::new("a directory that vanished is named for each entry", vanished_directory),
     ConformanceCase::new("a directory that became a link is not entered", directory_became_link)
         .needs(&[Requirement::Symlinks]),

@@ -51,7 +51,7 @@ impl Fallible for TargetOp {
             | Self::CopyInStore { directory, .. } => {
                 vec![directory.as_bytes().to_vec()]
             }
-            Self::WritePack { pack } => directories_of(pack),
+            Self::WritePack { pack, .. } => directories_of(pack),
             Self::Begin { draft, begin, .. } => {
                 let path = begin.path.as_bytes().to_vec();
                 lock(&state.drafts).insert(*draft, path.clone());
@@ -174,10 +174,12 @@ impl Fallible for TargetOp {
                 listings[index].result = Err(error);
                 Ok(TargetOutcome::Listed(listings))
             }
-            Self::WritePack { pack } => {
+            Self::WritePack { pack, mut inodes } => {
                 let index = lane.random.below(records(&pack));
                 let pack = without(&pack, index);
-                all_but(lane, Self::WritePack { pack }, index, error)
+                inodes.retain(|(record, _)| *record as usize != index);
+                inodes.iter_mut().for_each(|(record, _)| *record -= u32::from(*record as usize > index));
+                all_but(lane, Self::WritePack { pack, inodes }, index, error)
             }
             Self::Apply { mut changes } => {
                 let index = when.index_of(changes.iter().map(Change::path));

@@ -44,7 +44,7 @@ fn manifest(of: &Path) -> String {
 }
 
 #[track_caller]
-fn assert_equal(source: &Path, target: &Path) {
+pub(super) fn assert_equal(source: &Path, target: &Path) {
     let (source, target) = (manifest(source), manifest(target));
     assert!(source.matches('\n').count() > 50, "the manifest of a tree with much in it");
     for (one, other) in source.lines().zip(target.lines()) {
@@ -54,7 +54,7 @@ fn assert_equal(source: &Path, target: &Path) {
 }
 
 /// Returns the changes that rsync would make.
-fn rsync_finds(source: &Path, target: &Path) -> String {
+pub(super) fn rsync_finds(source: &Path, target: &Path) -> String {
     let mut rsync = Command::new("rsync");
     // XFS shows access control lists as further attributes.
     let twice = "--filter=-x trusted.SGI_ACL_*";
@@ -64,17 +64,17 @@ fn rsync_finds(source: &Path, target: &Path) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 
-fn set(path: &Path, name: &str, value: &[u8]) {
+pub(super) fn set(path: &Path, name: &str, value: &[u8]) {
     setxattr(path, name, value, XattrFlags::empty()).unwrap();
 }
 
-fn stamp(path: &Path, seconds: i64) {
+pub(super) fn stamp(path: &Path, seconds: i64) {
     let time = Timespec { tv_sec: seconds, tv_nsec: 123_456_789 };
     let times = Timestamps { last_access: time, last_modification: time };
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
-fn access_list(path: &Path, of: &str) {
+pub(super) fn access_list(path: &Path, of: &str) {
     let set = Command::new("setfacl").args(["-n", "-m", of]).arg(path).status().unwrap();
     assert!(set.success());
 }
@@ -83,7 +83,7 @@ fn access_list(path: &Path, of: &str) {
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Creates a tree with every kind of entry and attribute that a copy can miss.
-fn nasty(root: &Path) {
+pub(super) fn nasty(root: &Path) {
     tree(root);
     let at = |name: &str| root.join(name);
     for name in ["links/deep/deeper", "attributes", "special", "rights", "names"] {
@@ -135,7 +135,7 @@ fn nasty(root: &Path) {
 }
 
 /// Makes changes of every kind that a second run has to find.
-fn change(root: &Path) {
+pub(super) fn change(root: &Path) {
     let at = |name: &str| root.join(name);
     fs::remove_file(at("links/deep/small")).unwrap();
     file(&at("links/deep/small"), 3000);

@@ -7,6 +7,7 @@
 
 mod agents;
 mod attributes;
+mod buckets;
 mod changes;
 mod compression;
 mod connecting;

@@ -32,8 +32,17 @@ impl Join<'_> {
         match decide_listed(metadata, target, &self.shared.able, self.makes_way(metadata), evidence_here) {
             Action::Examine => true,
             Action::Create | Action::Replace => evidence.source_lacks() && self.needs_attributes(metadata),
+            Action::Leave => evidence.source_lacks() && self.may_get_names(target),
             _ => false,
         }
+    }
+
+    /// Returns true if an entry that stays as it is may be the file that new entries are further names of, which only the
+    /// source's entry itself tells.
+    fn may_get_names(&self, target: Option<&EntryMetadata>) -> bool {
+        let (job, source) = (self.shared.setup.job, self.shared.setup.source.capabilities());
+        let tells = source.tells_links && job.hard_links && self.shared.able.hard_links;
+        tells && target.is_some_and(|target| target.links > 1 && target.kind != EntryKind::Directory)
     }
 
     /// Returns true if an entry cannot be copied without its attributes. Those of small files come along with their

@@ -27,6 +27,9 @@ impl Join<'_> {
         let (Some(inode), true) = (metadata.inode, takes_part) else { return false };
         let (Ok(path), Ok(_)) = (self.node.target.join(name), self.below.join(name)) else { return false };
         let there = target.filter(|_| !moves || compared).and_then(|target| target.inode);
+        let (tells_names, able_to_list) =
+            (self.shared.tells_names(), self.shared.setup.target.capabilities().inodes);
+        let is_told = self.again || !self.shared.evidence.target_lacks();
         let follower = || LinkedName {
             node: self.node.clone(),
             origin: self.origin,
@@ -56,8 +59,14 @@ impl Join<'_> {
             LinkAction::There(_, Some(known), _) if there == Some(known) => false,
             // If the target cannot tell which names belong to one inode, an equal file is kept. A name written earlier
             // by this run is certainly another file.
-            LinkAction::There(_, _, false) if !moves && !self.shared.able.inodes => false,
-            LinkAction::There(to, _, false) if compared && !self.shared.able.inodes => {
+            LinkAction::There(_, _, false) if !moves && !tells_names => false,
+            // A store tells that only of entries that were asked for.
+            LinkAction::There(_, known, false)
+                if !moves && !able_to_list && (!is_told || there.is_some() && known.is_none()) =>
+            {
+                false
+            }
+            LinkAction::There(to, _, false) if compared && !tells_names => {
                 self.compare(source, index, action != Action::Leave, IfDifferent::Link(to));
                 true
             }

@@ -89,7 +89,7 @@ impl Join<'_> {
         self.node.hold(1);
         let (node, origin) = (self.node.clone(), self.origin);
         let compare = Some(self.compared_as.clone());
-        self.found.packs.push(PackTask { node, origin, picks, compare, resend: None });
+        self.found.packs.push(PackTask { node, origin, picks, compare, resend: None, is_read: false });
     }
 
     /// Compares an entry of a part with the target's entry.
@@ -173,7 +173,7 @@ impl Join<'_> {
 
     /// Returns true if names of one inode at the source belong to several inodes at the target.
     fn is_another_file(&self, metadata: &EntryMetadata, target: &EntryMetadata, path: &EntryPath) -> bool {
-        let seen = self.shared.setup.job.hard_links && self.shared.able.inodes;
+        let seen = self.shared.setup.job.hard_links && self.shared.tells_names();
         let takes_part = seen && self.target_name.is_none();
         let Some(inode) = metadata.inode.filter(|_| takes_part) else { return false };
         let there = target.inode;

@@ -10,10 +10,6 @@ const REPAIRS_MAX: u8 = 2;
 
 impl Worker<'_> {
     pub(super) fn answer(&mut self, completion: Completion<TargetOutcome>) -> Result<()> {
-        if completion.ticket == ASKED {
-            self.asked = Some(completion.result);
-            return Ok(());
-        }
         if let Ok(TargetOutcome::Listed(listings)) = &completion.result {
             self.owe_listed(LimitedQuantities::Target, listings);
         }

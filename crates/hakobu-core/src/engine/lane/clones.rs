@@ -18,6 +18,7 @@ impl Worker<'_> {
     pub(super) fn may_copy_in_store(&self, task: &PackTask) -> bool {
         self.shared.sharing() == Some(ContentSharing::InStore)
             && task.compare.is_none()
+            && !task.is_read
             && !self.shared.cannot_clone.load(Relaxed)
     }
 
@@ -31,9 +32,11 @@ impl Worker<'_> {
             Err(error) => return Err(error),
         };
         let (mut copies, mut packed) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
+        let mut read = Vec::new();
         for (pick, opened) in (0..).zip(opened) {
             match opened {
-                Ok(file) => {
+                Ok(None) => read.push(pick),
+                Ok(Some(file)) => {
                     let name = picks.target_name.as_deref().unwrap_or_else(|| name_of(picks, pick));
                     copies.push((name.to_vec(), file));
                     packed.push(pick);
@@ -41,6 +44,7 @@ impl Worker<'_> {
                 Err(error) => self.fail_pick(node, *origin, picks, (pick, at_source(error)))?,
             }
         }
+        self.pack_again(task, &read);
         if copies.is_empty() {
             self.task_done(node);
             return Ok(());
@@ -48,6 +52,20 @@ impl Worker<'_> {
         let directory = node.target.clone();
         let pending = PendingPurpose::CopiedInStore { task: task.clone(), packed };
         self.submit(TargetOp::CopyInStore { directory, copies }, pending).map(drop)
+    }
+
+    /// Queues entries of a pack to be read and written.
+    fn pack_again(&mut self, task: &PackTask, again: &[u32]) {
+        if again.is_empty() {
+            return;
+        }
+        let PackTask { node, origin, picks, resend, .. } = task;
+        let entries = again.iter().filter_map(|pick| picks.entries.get(*pick as usize).copied()).collect();
+        let picks = Picks { listing: picks.listing.clone(), entries, target_name: picks.target_name.clone() };
+        let (node, origin, picks) = (node.clone(), *origin, Arc::new(picks));
+        node.hold(1);
+        let again = PackTask { node, origin, picks, compare: None, resend: *resend, is_read: true };
+        self.shared.queue.add(Vec::new(), vec![again], Vec::new());
     }
 
     /// Continues after a pack was copied. Entries that the store does not copy are read and written.
@@ -78,23 +96,11 @@ impl Worker<'_> {
         }
         if let Some(reason) = reason {
             self.disable_sharing(&reason);
-            let PackTask { node, origin, picks, resend, .. } = &task;
-            let entries =
-                again.iter().filter_map(|pick| picks.entries.get(*pick as usize).copied()).collect();
-            let picks =
-                Picks { listing: picks.listing.clone(), entries, target_name: picks.target_name.clone() };
-            node.hold(1);
-            let again = PackTask {
-                node: node.clone(),
-                origin: *origin,
-                picks: Arc::new(picks),
-                compare: None,
-                resend: *resend,
-            };
-            self.shared.queue.add(Vec::new(), vec![again], Vec::new());
+            self.pack_again(&task, &again);
         }
         self.counters.cloned_bytes.add(bytes);
-        self.stored((task, stored, bytes), failed)
+        // The store has copied the version that was looked at, at once.
+        self.count_stored((task, stored, bytes), failed, false)
     }
 
     /// Continues with a draft that was begun for sharing blocks. It keeps a journal in case that fails.
@@ -113,6 +119,7 @@ impl Worker<'_> {
                 .submit(TargetOp::Reflink { draft: file.draft, from }, PendingPurpose::Cloned(file))
                 .map(drop),
             Ok(_) => Err(unexpected()),
+            Err(error) if error.kind == ErrorKind::Unsupported => self.move_uncloned(file),
             Err(error) => self.fail_file(&file, at_source(error), 0),
         }
     }
@@ -128,6 +135,10 @@ impl Worker<'_> {
     /// Copies a file that cannot share blocks, and disables sharing for all further files.
     pub(super) fn not_cloned(&mut self, file: Arc<LargeFile>, reason: &Error) -> Result<()> {
         self.disable_sharing(reason);
+        self.move_uncloned(file)
+    }
+
+    fn move_uncloned(&mut self, file: Arc<LargeFile>) -> Result<()> {
         if file.chunks() > SINGLE_LANE_CHUNKS {
             self.shared.queue.activate(file);
             return Ok(());

@@ -73,7 +73,15 @@ impl Worker<'_> {
                 [setup.source.run_bytes(begin.size_bytes), setup.target.run_bytes(begin.size_bytes)];
             file.set_run_bytes(if target > CHUNK_BYTES { target } else { source });
         }
-        let begin = TargetOp::Begin { draft: file.draft, begin, attributes: Some(metadata.attributes()) };
+        let extended = match self.begin_attributes(&file) {
+            Ok(extended) => extended,
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => return self.fail_file(&file, at_source(error), 0),
+        };
+        let is_name = !file.named && metadata.links > 1 && self.keeps_links();
+        let inode = metadata.inode.filter(|_| is_name);
+        let attributes = DraftAttributes { attributes: metadata.attributes(), extended, inode };
+        let begin = TargetOp::Begin { draft: file.draft, begin, attributes: Some(Box::new(attributes)) };
         if clone {
             return self.submit(begin, PendingPurpose::BegunToClone(file)).map(drop);
         }
@@ -82,6 +90,19 @@ impl Worker<'_> {
         }
         self.submit(begin, PendingPurpose::BegunAlone(file.clone()))?;
         self.move_alone(file)
+    }
+
+    /// Returns the extended attributes of a file for a target that has to store them at the beginning.
+    fn begin_attributes(&mut self, file: &LargeFile) -> Result<Option<Extended>> {
+        let target = self.shared.setup.target;
+        let is_later = file.is_open_ended() || file.size_bytes() <= target.run_bytes(file.size_bytes());
+        let takes = file.kind.is_new_file() && file.source.metadata.kind == EntryKind::File && !is_later;
+        if !takes || self.shared.ask.keep.is_empty() || !target.capabilities().attributes_first {
+            return Ok(None);
+        }
+        let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
+        let place = (file.source.root, &file.source.path);
+        super::directories::examine(self.shared, &mut self.source, place, ask)
     }
 
     /// Continues with a draft that keeps no journal.

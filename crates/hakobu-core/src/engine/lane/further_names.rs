@@ -41,7 +41,7 @@ impl Worker<'_> {
             self.task_done(&follower.node);
         }
         let is_untold =
-            |follower: &LinkedName| kept && follower.compared.is_some() && !self.shared.able.inodes;
+            |follower: &LinkedName| kept && follower.compared.is_some() && !self.shared.tells_names();
         let (untold, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_untold);
         for mut follower in untold {
             // If the target cannot tell which names belong to one inode, an equal file is kept.
@@ -62,19 +62,10 @@ impl Worker<'_> {
 
     /// Handles the answer to [`Worker::link`].
     pub(super) fn linked(&mut self, followers: Vec<LinkedName>, failures: Vec<(u32, Error)>) -> Result<()> {
-        let mut failures = failures.into_iter().peekable();
+        let (mut failures, mut made) = (failures.into_iter().peekable(), Vec::with_capacity(followers.len()));
         for (index, mut follower) in followers.into_iter().enumerate() {
             let Some((_, error)) = failures.next_if(|(failed, _)| *failed as usize == index) else {
-                let counter = match follower.replaces {
-                    true => &self.counters.entries_updated,
-                    false => &self.counters.entries_created,
-                };
-                counter.add(1);
-                if !self.shared.setup.job.dry_run {
-                    self.shared.changed(EntryAction::Link, &follower.target, 0);
-                    follower.node.touch();
-                }
-                self.task_done(&follower.node);
+                made.push(follower);
                 continue;
             };
             if error.kind != ErrorKind::Unsupported {
@@ -105,6 +96,18 @@ impl Worker<'_> {
             }
             follower.metadata.inode = None;
             self.bring_over(follower)?;
+        }
+        for follower in self.recheck_links(made)? {
+            let counter = match follower.replaces {
+                true => &self.counters.entries_updated,
+                false => &self.counters.entries_created,
+            };
+            counter.add(1);
+            if !self.shared.setup.job.dry_run {
+                self.shared.changed(EntryAction::Link, &follower.target, 0);
+                follower.node.touch();
+            }
+            self.task_done(&follower.node);
         }
         Ok(())
     }
@@ -151,8 +154,14 @@ impl Worker<'_> {
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
             let picks = alone(&name, metadata, differs)?;
-            let pack =
-                PackTask { node: node.clone(), origin, picks, compare: Some(if_different), resend: None };
+            let pack = PackTask {
+                node: node.clone(),
+                origin,
+                picks,
+                compare: Some(if_different),
+                resend: None,
+                is_read: false,
+            };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // Releases the hold from when it waited.
@@ -161,7 +170,7 @@ impl Worker<'_> {
     }
 
     /// Copies the content of a name that waited for another name.
-    fn bring_over(&mut self, follower: LinkedName) -> Result<()> {
+    pub(super) fn bring_over(&mut self, follower: LinkedName) -> Result<()> {
         let written_as = follower.written_as;
         if follower.compared.is_some() {
             return self.compare_name(follower, IfDifferent::Write(written_as));
@@ -185,7 +194,8 @@ impl Worker<'_> {
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
             let picks = alone(&name, metadata, replaces)?;
-            let pack = PackTask { node: node.clone(), origin, picks, compare: None, resend: None };
+            let pack =
+                PackTask { node: node.clone(), origin, picks, compare: None, resend: None, is_read: false };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // Releases the hold from when it waited.

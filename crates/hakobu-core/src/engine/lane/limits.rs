@@ -77,7 +77,7 @@ fn target_cost(operation: &TargetOp) -> OperationCost {
 /// Returns the bytes of content that an operation sends to the target.
 fn content_bytes(operation: &TargetOp) -> u64 {
     let bytes = match operation {
-        TargetOp::WritePack { pack } => pack.len(),
+        TargetOp::WritePack { pack, .. } => pack.len(),
         TargetOp::Write { buffer, .. }
         | TargetOp::Patch { buffer, .. }
         | TargetOp::Assemble { buffer, .. } => buffer.filled().len(),
@@ -301,10 +301,10 @@ mod tests {
             (sign(PIECE_BYTES, true), OperationCost::Wait(1)),
             (TargetOp::Apply { changes: Vec::new() }, OperationCost::Wait(0)),
             (TargetOp::Abandon { draft: 1, keep: false }, OperationCost::Owe(1)),
-            (TargetOp::WritePack { pack: vec![0; 9] }, OperationCost::Owe(0)),
+            (TargetOp::WritePack { pack: vec![0; 9], inodes: Vec::new() }, OperationCost::Owe(0)),
         ] {
             assert_eq!(target_cost(&operation), expected, "{operation:?}");
         }
-        assert_eq!(content_bytes(&TargetOp::WritePack { pack: vec![0; 9] }), 9);
+        assert_eq!(content_bytes(&TargetOp::WritePack { pack: vec![0; 9], inodes: Vec::new() }), 9);
     }
 }

@@ -15,6 +15,7 @@ mod hashes;
 mod in_pages;
 mod limits;
 mod moved;
+mod packed_links;
 mod packs;
 mod recheck;
 mod same_inode;
@@ -44,11 +45,11 @@ use crate::compression::{CompressionStats, Levels};
 use crate::counters::{LaneCounters, LaneStage, WorkTime};
 use crate::digest::{Digest, Forest, chunk_value, piece_value};
 use crate::endpoint::{
-    Change, Check, Completion, CompletionWait, Detail, DraftId, DraftKind, DraftParameters, Earlier,
-    EarlierWork, FetchedPack, ListingPage, Pick, Picks, PieceBuffer, SourceFile, SourceLane, SourceOp,
-    SourceOutcome, TargetLane, TargetOp, TargetOutcome, Ticket, failure,
+    Change, Check, Completion, CompletionWait, Detail, DraftAttributes, DraftId, DraftKind, DraftParameters,
+    Earlier, EarlierWork, FetchedPack, ListingPage, Pick, Picks, PieceBuffer, SourceFile, SourceLane,
+    SourceOp, SourceOutcome, TargetLane, TargetOp, TargetOutcome, Ticket, failure,
 };
-use crate::entry::{EntryKind, EntryMetadata};
+use crate::entry::{EntryKind, EntryMetadata, Inode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EntryAction, Event, Failure};
 use crate::extended::{Classes, Extended, ExtendedAsk};
@@ -79,9 +80,6 @@ const FULL_WAIT: Duration = Duration::from_millis(100);
 const TIMES_EVERY_NS: u64 = 100_000_000;
 /// The interval at which a lane held back by limits checks for a stop or changed limits.
 const HELD_AT_ONCE: Duration = Duration::from_millis(50);
-/// The ticket of operations started by [`Worker::ask_target`]; those of [`Worker::submit`] begin at 1.
-const ASKED: Ticket = 0;
-
 /// The purpose of an operation in progress.
 enum PendingPurpose {
     Listing {
@@ -118,7 +116,7 @@ enum PendingPurpose {
         /// A digest over the values of the content that was read.
         seal: Digest,
     },
-    /// The target's values for a chunk, or its sums or holes, which [`Worker::told`] waits for.
+    /// An answer that [`Worker::told`] or [`Worker::ask_target`] waits for.
     Told,
     Finished(Arc<LargeFile>),
     Abandoned(Arc<LargeFile>),
@@ -160,8 +158,6 @@ pub(super) struct Worker<'a> {
     target: Box<dyn TargetLane>,
     counters: &'a LaneCounters,
     under_way: HashMap<Ticket, PendingPurpose>,
-    /// The answer to [`ASKED`].
-    asked: Option<Result<TargetOutcome>>,
     /// The target's values, by the ticket of the request.
     told: HashMap<Ticket, Result<TargetOutcome>>,
     /// The source's digests of entries that are compared, by the ticket of the target's request.
@@ -199,7 +195,6 @@ impl<'a> Worker<'a> {
             target,
             counters: &shared.record.lanes[index],
             under_way: HashMap::new(),
-            asked: None,
             told: HashMap::new(),
             digests: HashMap::new(),
             examinations: Examinations::default(),
@@ -413,17 +408,21 @@ impl<'a> Worker<'a> {
 
     /// Submits one operation to the target and waits for its result. Other answers that arrive first are handled.
     fn ask_target(&mut self, mut operation: TargetOp) -> Result<TargetOutcome> {
-        while let Err(back) = self.target.submit(ASKED, operation) {
+        self.next_ticket += 1;
+        let ticket = self.next_ticket;
+        self.under_way.insert(ticket, PendingPurpose::Told);
+        while let Err(back) = self.target.submit(ticket, operation) {
             operation = back;
             self.wait_while_full()?;
         }
         self.target.flush();
         loop {
-            let completion = self.target.reap(CompletionWait::Forever).ok_or_else(unexpected)?;
-            self.answer(completion)?;
-            if let Some(result) = self.asked.take() {
+            // What is done with another answer may ask as well, and wait for its own result.
+            if let Some(result) = self.told.remove(&ticket) {
                 return result;
             }
+            let completion = self.target.reap(CompletionWait::Forever).ok_or_else(unexpected)?;
+            self.answer(completion)?;
         }
     }
 

@@ -37,7 +37,7 @@ impl Worker<'_> {
             buffer,
         });
         self.leave(LaneStage::Read);
-        let fetched = match fetched {
+        let mut fetched = match fetched {
             Ok(SourceOutcome::Pack(fetched)) => fetched,
             Ok(_) => return Err(unexpected()),
             Err(error) if error.is_fatal() => return Err(error),
@@ -47,31 +47,49 @@ impl Worker<'_> {
                 FetchedPack { failures, until, ..FetchedPack::default() }
             }
         };
-        let FetchedPack { pack, until, packed, failures, losses, content_bytes } = fetched;
         // Entries that are neither packed nor failed would be lost silently.
-        if until as usize > task.picks.entries.len()
-            || packed.len() + failures.len() != until.saturating_sub(from) as usize
+        if fetched.until as usize > task.picks.entries.len()
+            || fetched.packed.len() + fetched.failures.len() != fetched.until.saturating_sub(from) as usize
         {
             return Err(unexpected());
         }
-        if (until as usize) < task.picks.entries.len() {
+        if (fetched.until as usize) < task.picks.entries.len() {
             // The rest counts as a task of its own.
             task.node.hold(1);
             self.shared.queue.hold(1);
         }
-        for (pick, error) in failures {
+        for (pick, error) in std::mem::take(&mut fetched.failures) {
             self.fail_pick(&task.node, task.origin, &task.picks, (pick, at_source(error)))?;
         }
-        self.shared.record.losses(losses);
-        self.counters.source_read_bytes.add(content_bytes);
+        self.shared.record.losses(std::mem::take(&mut fetched.losses));
+        self.counters.source_read_bytes.add(fetched.content_bytes);
+        let task = self.take_out_links(task, &mut fetched)?;
+        let FetchedPack { pack, until, packed, content_bytes, .. } = fetched;
         if packed.is_empty() {
             self.task_done(&task.node);
             return Ok(until);
         }
-        let task = task.clone();
+        let inodes = self.inodes_of(&task, &packed);
         let pending = PendingPurpose::Stored { task, packed, content_bytes };
-        self.submit(TargetOp::WritePack { pack }, pending)?;
+        self.submit(TargetOp::WritePack { pack, inodes }, pending)?;
         Ok(until)
+    }
+
+    /// Returns the inodes of entries that are stored as names of files with several.
+    fn inodes_of(&self, task: &PackTask, packed: &[u32]) -> Vec<(u32, Inode)> {
+        if task.picks.target_name.is_some() || !self.keeps_links() {
+            return Vec::new();
+        }
+        let inode = |(record, pick): (u32, &u32)| {
+            let metadata = metadata_of(&task.picks, *pick).filter(|metadata| metadata.links > 1)?;
+            metadata.inode.map(|inode| (record, inode))
+        };
+        (0_u32..).zip(packed).filter_map(inode).collect()
+    }
+
+    /// Returns true if names of one file stay names of one file.
+    pub(super) fn keeps_links(&self) -> bool {
+        self.shared.setup.job.hard_links && self.shared.able.hard_links
     }
 
     /// Fails an entry of a pack that could not be stored at the target.
@@ -109,8 +127,19 @@ impl Worker<'_> {
 
     pub(super) fn stored(
         &mut self,
+        stored: (PackTask, Vec<u32>, u64),
+        failures: Vec<(u32, Error)>,
+    ) -> Result<()> {
+        let rechecks = self.shared.evidence.must_recheck();
+        self.count_stored(stored, failures, rechecks)
+    }
+
+    /// Counts the entries of a pack that are at the target, unless `rechecks` shows that some have changed.
+    pub(super) fn count_stored(
+        &mut self,
         (task, packed, content_bytes): (PackTask, Vec<u32>, u64),
         failures: Vec<(u32, Error)>,
+        rechecks: bool,
     ) -> Result<()> {
         check_indices(&failures, packed.len())?;
         let (mut counts, mut stored_bytes) = ([0u64; 2], content_bytes);
@@ -124,7 +153,7 @@ impl Worker<'_> {
         }
         let mut stored = packed;
         stored.retain(|pick| !failed.contains(pick));
-        if self.shared.evidence.must_recheck() {
+        if rechecks {
             stored = self.recheck_pack(&task, stored)?;
         }
         for pick in &stored {
@@ -169,7 +198,7 @@ pub(super) fn name_of(picks: &Picks, pick: u32) -> &[u8] {
     picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize))
 }
 
-fn metadata_of(picks: &Picks, pick: u32) -> Option<&EntryMetadata> {
+pub(super) fn metadata_of(picks: &Picks, pick: u32) -> Option<&EntryMetadata> {
     picks.entries.get(pick as usize).map(|pick| picks.listing.metadata(pick.index as usize))
 }
 

@@ -15,13 +15,23 @@ impl Worker<'_> {
         let attempts = resend.map_or(0, |resend| resend.attempts) + 1;
         let from = node.origins.get(*origin).ok_or_else(unexpected)?;
         let index = |pick: &u32| picks.entries.get(*pick as usize).map(|pick| pick.index as usize);
+        // Asked for by itself, a block device has the times and the size of its content.
+        let is_block = |pick: &u32| {
+            index(pick).is_some_and(|index| picks.listing.metadata(index).kind == EntryKind::BlockDevice)
+        };
+        let (mut sound, stored): (Vec<u32>, Vec<u32>) = stored.into_iter().partition(is_block);
         let indices: Vec<usize> = stored.iter().filter_map(index).collect();
         let found = self.stat_source(from, &picks.listing, &indices)?;
-        let (mut sound, mut changed) = (Vec::with_capacity(stored.len()), [Vec::new(), Vec::new()]);
+        let mut changed = [Vec::new(), Vec::new()];
+        let mut parted = Vec::new();
         for ((pick, index), found) in stored.into_iter().zip(indices).zip(found) {
             match self.changed_since(picks.listing.metadata(index), found, attempts) {
                 Ok(None) => sound.push(pick),
-                Ok(Some(now)) => changed[usize::from(task.replaces(pick))].push((index, now)),
+                Ok(Some(now)) => {
+                    let listed = picks.listing.metadata(index);
+                    parted.extend((listed.inode != now.inode).then_some(*listed));
+                    changed[usize::from(task.replaces(pick))].push((index, now));
+                }
                 Err(error) => self.fail_pick(node, *origin, picks, (pick, at_source(error)))?,
             }
         }
@@ -38,8 +48,50 @@ impl Worker<'_> {
             let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name });
             let resend = Some(PackResend { attempts, created: replaced == 0 });
             node.hold(1);
-            let again = PackTask { node: node.clone(), origin: *origin, picks, compare: None, resend };
+            let again = PackTask {
+                node: node.clone(),
+                origin: *origin,
+                picks,
+                compare: None,
+                resend,
+                is_read: false,
+            };
             self.shared.queue.add(Vec::new(), vec![again], Vec::new());
+        }
+        for listed in parted {
+            // Names that waited for it belong to what it was.
+            self.first_name_failed(&listed)?;
+        }
+        Ok(sound)
+    }
+
+    /// Returns hard links that were made, without those whose file has changed. The latter are sent as files of their own,
+    /// because their content may be that of before.
+    pub(super) fn recheck_links(&mut self, made: Vec<LinkedName>) -> Result<Vec<LinkedName>> {
+        if !self.shared.evidence.must_recheck() || self.shared.setup.job.dry_run {
+            return Ok(made);
+        }
+        let place = |follower: &LinkedName| {
+            let from = follower.node.origins.get(follower.origin).ok_or_else(unexpected)?;
+            Ok((from.root, from.path.join(&follower.name)?))
+        };
+        let is_block = |follower: &LinkedName| follower.metadata.kind == EntryKind::BlockDevice;
+        let (mut sound, made): (Vec<LinkedName>, Vec<LinkedName>) = made.into_iter().partition(is_block);
+        let places = made.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let found = self.stat_all(&places)?;
+        for ((mut follower, found), (_, path)) in made.into_iter().zip(found).zip(places) {
+            match self.changed_since(&follower.metadata, found, 1) {
+                Ok(None) => sound.push(follower),
+                Ok(Some(now)) => {
+                    follower.metadata = EntryMetadata { inode: None, links: 1, ..now };
+                    follower.replaces = true;
+                    self.bring_over(follower)?;
+                }
+                Err(error) => {
+                    fail(self.shared, self.counters, failure(path, at_source(error)));
+                    self.task_done(&follower.node);
+                }
+            }
         }
         Ok(sound)
     }
@@ -58,6 +110,9 @@ impl Worker<'_> {
         match self.changed_since(metadata, found, attempts) {
             Ok(None) => return Ok(true),
             Ok(Some(now)) => {
+                if now.inode != metadata.inode {
+                    self.first_name_failed(metadata)?;
+                }
                 let mut listing = Listing::with_capacity(1);
                 listing.push(b"x", now)?;
                 self.by_name(&mut listing)?;

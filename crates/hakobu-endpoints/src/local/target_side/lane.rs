@@ -76,7 +76,7 @@ impl ImmediateWork for LocalTargetWriter {
                 }
                 written.map(|()| TargetOutcome::Done)
             }
-            TargetOp::WritePack { pack } => {
+            TargetOp::WritePack { pack, .. } => {
                 let may = self.refuse_writing(DraftKind::File);
                 let stored =
                     may.and_then(|()| store(&self.shared, &mut self.directories, &mut self.maker, &pack));

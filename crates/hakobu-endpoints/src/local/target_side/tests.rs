@@ -52,7 +52,7 @@ fn pack(directory: &str, name: &str, content: &[u8]) -> TargetOp {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
     pack.whole_file(&RecordHead::new(name.as_bytes(), attributes()), content, content_sum(content));
-    TargetOp::WritePack { pack: pack.finish() }
+    TargetOp::WritePack { pack: pack.finish(), inodes: Vec::new() }
 }
 
 fn assert_stored(outcome: TargetOutcome) {

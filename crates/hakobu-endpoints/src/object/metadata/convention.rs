@@ -37,6 +37,11 @@ impl MetadataConvention {
         }
     }
 
+    /// Returns the name of the value with the extended attributes.
+    pub(crate) fn attributes_name(self) -> String {
+        self.own_name("hakobu-attributes")
+    }
+
     /// Returns a name of hakobu's own. Azure takes no hyphens.
     pub(super) fn own_name(self, words: &str) -> String {
         match self {

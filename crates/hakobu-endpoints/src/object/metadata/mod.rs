@@ -40,15 +40,15 @@ use sidecar::Sidecar;
 
 /// An entry to be described in the metadata of its object.
 #[derive(Clone, Copy, Debug)]
-pub struct ObjectEntry<'a> {
+pub struct ObjectEntry<'m, 'a> {
     /// The attributes.
-    pub metadata: &'a EntryMetadata,
+    pub metadata: &'m EntryMetadata,
     /// True if the owner and the group are part of the metadata.
     pub owner: bool,
     /// The extended attributes, if they are preserved.
     pub extended: Option<ExtendedRef<'a>>,
     /// The BLAKE3 of the content, if it is known before the metadata is sent.
-    pub digest: Option<&'a Digest>,
+    pub digest: Option<&'m Digest>,
 }
 
 /// The metadata of an object to be written.
@@ -87,7 +87,7 @@ pub struct ObjectMetadata {
 
 impl MetadataConvention {
     /// Returns the metadata for the object of an entry.
-    pub fn encode<'a>(self, entry: &ObjectEntry<'a>) -> MetadataPairs<'a> {
+    pub fn encode<'a>(self, entry: &ObjectEntry<'_, 'a>) -> MetadataPairs<'a> {
         let mut out = MetadataWriter::new(self.prefix());
         match self {
             Self::S3 => s3::write(entry.metadata, entry.owner, &mut out),

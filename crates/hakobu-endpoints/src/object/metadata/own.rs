@@ -70,7 +70,7 @@ pub(super) fn write_extended<'a>(
     extended: ExtendedRef<'a>,
     out: &mut MetadataWriter,
 ) -> Option<Sidecar<'a>> {
-    let name = convention.own_name("hakobu-attributes");
+    let name = convention.attributes_name();
     let value_bytes = extended.as_bytes().len().div_ceil(3) * 4;
     let size_bytes = out.size_bytes + out.bytes_of(&name, value_bytes);
     if size_bytes <= convention.bytes_max() && value_bytes <= convention.value_bytes_max() {
@@ -84,7 +84,7 @@ pub(super) fn write_extended<'a>(
 
 pub(super) fn read(convention: MetadataConvention, reader: &MetadataReader) -> OwnFields {
     let name = |words| convention.own_name(words);
-    let attributes = name("hakobu-attributes");
+    let attributes = convention.attributes_name();
     OwnFields {
         mode: reader.read(&name("hakobu-mode"), |text| {
             let (kind, mode) = from_st_mode(octal(text)?)?;

@@ -71,16 +71,25 @@ impl SidecarName {
         listed_digest(&self.digest)
     }
 
+    /// Returns the error of an entry whose sidecar does not exist.
+    pub fn missing(&self) -> Error {
+        self.corrupt("the object that has them does not exist")
+    }
+
+    fn corrupt(&self, words: &str) -> Error {
+        let words = format!("{words}: {}", self.key());
+        let error = Error::new(ErrorKind::Corrupt, "reading the extended attributes", words);
+        error.hint(
+            "copy the entries without them (--preserve no-xattr,no-acl), or delete them in the store and copy them to it again",
+        )
+    }
+
     /// Checks and decodes the content.
     ///
     /// # Errors
     /// `Corrupt` if it is not what the name says.
     pub fn read(&self, content: Vec<u8>) -> Result<Extended> {
-        let corrupt = |words: &str| {
-            Error::new(ErrorKind::Corrupt, "reading the extended attributes", words)
-                .at(self.key())
-                .hint("copy the entries with --preserve no-xattr, or copy them to the store again")
-        };
+        let corrupt = |words: &str| self.corrupt(words);
         if content.len() > EXTENDED_BYTES_MAX || blake3::hash(&content) != self.digest {
             return Err(corrupt("the object has other content than its name says"));
         }

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{SourceOp, SourceOutcome};
+use hakobu_core::extended::ExtendedAsk;
+use hakobu_core::losses::Loss;
+use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::large::{OpenRange, PinnedVersions};
@@ -11,10 +14,12 @@ use super::pack::read_pack;
 use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::local::errno::vanished;
 use crate::object::api::ObjectApi;
-use crate::object::copy_place::ListedSidecars;
+use crate::object::attributes::{AskedAttributes, AttributeReader};
 use crate::object::keys::KeyRoot;
 use crate::object::listing::KeyLister;
-use crate::object::lookup::look;
+use crate::object::lookup::{find, look};
+use crate::object::metadata::ObjectExtended;
+use crate::object::sidecars::Sidecars;
 use crate::object::small_object::listed_digest;
 
 /// The state with which a lane of a source reads.
@@ -23,8 +28,9 @@ pub(super) struct ObjectReader {
     /// The bucket as the store knows it when it copies; `None` if it does not.
     pub(super) bucket: Option<String>,
     pub(super) roots: Arc<[KeyRoot]>,
+    /// The sidecars below each root.
+    pub(super) sidecars: Arc<[Sidecars]>,
     pub(super) versions: Arc<PinnedVersions>,
-    pub(super) sidecars: Arc<ListedSidecars>,
     /// The range of a large file that arrives. Reads wait for it in the order in which they were submitted.
     pub(super) open: tokio::sync::Mutex<Option<OpenRange>>,
 }
@@ -35,6 +41,26 @@ impl ObjectReader {
         self.roots.get(usize::from(root)).ok_or_else(missing)
     }
 
+    /// Returns what reads the extended attributes of entries below a root.
+    pub(super) fn attributes(&self, root: u16) -> Result<AttributeReader<'_>> {
+        let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
+        let sidecars = self.sidecars.get(usize::from(root)).ok_or_else(missing)?;
+        Ok(AttributeReader { api: &*self.api, root: self.root(root)?, sidecars })
+    }
+
+    /// Returns the outcome of reading the extended attributes of the object at a key.
+    pub(super) async fn extended(
+        &self,
+        (root, path): (u16, &EntryPath),
+        (key, stored): (&str, &ObjectExtended),
+        ask: ExtendedAsk,
+    ) -> Result<SourceOutcome> {
+        let AskedAttributes { kept, lost, .. } = self.attributes(root)?.ask(key, stored, ask).await?;
+        let loss = |what| Loss { what, count: 1, at_target: false, example: path.as_bytes().to_vec() };
+        let extended = kept.map(Arc::unwrap_or_clone);
+        Ok(SourceOutcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
+    }
+
     fn lister(&self, root: u16) -> Result<KeyLister<'_>> {
         Ok(KeyLister { api: &*self.api, root: self.root(root)?, missing: || vanished("listing") })
     }
@@ -42,9 +68,9 @@ impl ObjectReader {
     async fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
         let api = &*self.api;
         match operation {
-            SourceOp::Stat { root, path, detail: _ } => {
-                let found = look(api, self.root(root)?, &path).await.map_err(|error| error.at(&path))?;
-                Ok(SourceOutcome::Stat(found.map(|entry| entry.metadata)))
+            SourceOp::Stat { root, path, detail } => {
+                let found = look(self.attributes(root)?, &path, detail).await;
+                found.map(SourceOutcome::Stat).map_err(|error| error.at(&path))
             }
             SourceOp::List { root, directories, budget, detail: _ } => {
                 Ok(SourceOutcome::Listed(self.lister(root)?.list_all(directories, budget).await))
@@ -53,18 +79,16 @@ impl ObjectReader {
                 let listed = self.lister(root)?.page(&directory, from, entries).await;
                 listed.map(SourceOutcome::Page).map_err(|error| error.at(&directory))
             }
-            SourceOp::ReadPack { root, directory, target, picks, from, ask: _, buffer } => {
-                let root = self.root(root)?;
-                Ok(SourceOutcome::Pack(
-                    read_pack(api, root, (&directory, &target), (&picks, from), buffer).await,
-                ))
+            SourceOp::ReadPack { root, directory, target, picks, from, ask, buffer } => {
+                let reader = self.attributes(root)?;
+                let read = read_pack(reader, (&directory, &target), (&picks, from), ask, buffer);
+                Ok(SourceOutcome::Pack(read.await))
             }
             SourceOp::Read { file, extent, buffer } => {
                 self.read(&file, extent, buffer).await.map_err(|error| error.at(&file.path))
             }
-            SourceOp::Revalidate { file, ask: _ } => {
-                self.revalidate(&file).await.map_err(|error| error.at(&file.path))?;
-                Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() })
+            SourceOp::Revalidate { file, ask } => {
+                self.revalidate(&file, ask).await.map_err(|error| error.at(&file.path))
             }
             SourceOp::DigestPicks { root, directory, picks, key } => {
                 let root = self.root(root)?;
@@ -75,7 +99,14 @@ impl ObjectReader {
                 Ok(SourceOutcome::Digests(join_all(digests).await))
             }
             SourceOp::FindHole { extent, .. } => Ok(SourceOutcome::HoleUntil(extent.offset)),
-            SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
+            SourceOp::Extended { root, path, ask } => {
+                let read = async {
+                    let found = find(api, self.root(root)?, &path).await?;
+                    let (key, entry) = found.ok_or_else(|| vanished("reading the extended attributes"))?;
+                    self.extended((root, &path), (&key, &entry.extended), ask).await
+                };
+                read.await.map_err(|error: Error| error.at(&path))
+            }
             SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
             SourceOp::Open { file } => {
                 self.open_file(&file).await.map(SourceOutcome::Opened).map_err(|error| error.at(&file.path))

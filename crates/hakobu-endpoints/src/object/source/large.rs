@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use hakobu_core::endpoint::{PieceBuffer, SourceFile, SourceOutcome};
+use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectReader;
 use crate::local::errno::{changed, vanished};
 use crate::object::api::{BodyStream, ObjectHead, ObjectVersion};
+use crate::object::entry::described;
 
 /// The bytes that one request for a large object asks for.
 pub(super) const RANGE_BYTES: u64 = 4 * CHUNK_BYTES;
@@ -99,13 +101,16 @@ impl ObjectReader {
         Ok(OpenRange { file: Arc::clone(file), offset, end, rest: Bytes::new(), chunks: body.chunks })
     }
 
-    /// Checks that an object is still the version that was read.
-    pub(super) async fn revalidate(&self, file: &Arc<SourceFile>) -> Result<()> {
-        let head = self.api.head(&self.root(file.root)?.key(&file.path)?).await?;
+    /// Checks that an object is still the version that was read, and returns its extended attributes.
+    pub(super) async fn revalidate(&self, file: &Arc<SourceFile>, ask: ExtendedAsk) -> Result<SourceOutcome> {
+        let key = self.root(file.root)?.key(&file.path)?;
+        let head = self.api.head(&key).await?;
         let head = head.ok_or_else(|| vanished("reading"))?;
         let is_same = self.versions.pin(file, &head);
         self.versions.forget(file);
-        is_same
+        is_same?;
+        let entry = described(self.api.limits(), &head, false);
+        self.extended((file.root, &file.path), (&key, &entry.extended), ask).await
     }
 }
 

@@ -16,9 +16,9 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::Bucket;
 use super::capabilities::capabilities;
-use super::copy_place::ListedSidecars;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
+use super::sidecars::Sidecars;
 use crate::common::future_lane::FutureLane;
 use lane::ObjectReader;
 use large::{PinnedVersions, RANGE_BYTES};
@@ -27,9 +27,9 @@ use large::{PinnedVersions, RANGE_BYTES};
 pub struct ObjectSource {
     bucket: Arc<dyn Bucket>,
     roots: Arc<[KeyRoot]>,
+    sidecars: Arc<[Sidecars]>,
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
-    sidecars: Arc<ListedSidecars>,
     ended: Arc<AtomicBool>,
 }
 
@@ -44,8 +44,8 @@ impl ObjectSource {
             capabilities: capabilities(&*bucket),
             bucket,
             roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
+            sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
             versions: Arc::default(),
-            sidecars: Arc::default(),
             ended: Arc::default(),
         })
     }

@@ -2,16 +2,17 @@
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{Change, TargetOutcome};
-use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::entry::{Attributes, EntryKind, Inode};
+use hakobu_core::extended::Extended;
 use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
 use crate::object::api::{
-    CopyObject, CopySource, ListStart, ListedObject, ObjectProperties, PutCondition, PutObject,
+    CopyObject, CopySource, ListStart, ListedObject, ObjectHead, ObjectProperties, PutCondition, PutObject,
 };
-use crate::object::entry::{EntryToStore, described, properties};
+use crate::object::entry::{EntryToStore, KeptAttributes, described};
 use crate::object::key_pages::KeyPages;
 use crate::object::metadata::sidecar::SIDECAR_DIRECTORY;
 
@@ -50,9 +51,11 @@ impl ObjectWriter {
         match change {
             // It exists as soon as something is in it, or when its attributes are set.
             Change::MakeDirectory { .. } => Ok(Vec::new()),
-            Change::Directory { path, attributes, extended: _ } => self.set_directory(path, attributes).await,
-            Change::Attributes { path, attributes, extended: _ } => {
-                self.set_attributes(path, attributes).await
+            Change::Directory { path, attributes, extended } => {
+                self.set_directory(path, attributes, extended.as_ref()).await
+            }
+            Change::Attributes { path, attributes, extended } => {
+                self.set_attributes(path, attributes, extended.as_ref()).await
             }
             Change::Remove { path, directory: true, .. } => {
                 self.remove_directory(path).await.map(|()| Vec::new())
@@ -61,9 +64,7 @@ impl ObjectWriter {
                 let key = self.root.key(path)?;
                 self.api.delete(&[key]).await?.into_iter().collect::<Result<()>>().map(|()| Vec::new())
             }
-            Change::Link { .. } => {
-                Err(Error::new(ErrorKind::Unsupported, "linking", "an object has one key"))
-            }
+            Change::Link { path, to, replaces: _ } => self.link(path, to).await.map(|()| Vec::new()),
             Change::Rename { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "renaming", "an object keeps its key"))
             }
@@ -71,7 +72,12 @@ impl ObjectWriter {
     }
 
     /// Stores the object that has a directory's attributes.
-    async fn set_directory(&self, path: &EntryPath, attributes: &Attributes) -> Result<Vec<LossKind>> {
+    async fn set_directory(
+        &self,
+        path: &EntryPath,
+        attributes: &Attributes,
+        extended: Option<&Extended>,
+    ) -> Result<Vec<LossKind>> {
         let key = self.root.directory(path)?;
         // Nothing can have the attributes of the bucket itself.
         if key.is_empty() {
@@ -79,13 +85,25 @@ impl ObjectWriter {
         }
         let (_, name) = path.split_last().unwrap_or_default();
         let (kind, device, size_bytes) = (EntryKind::Directory, 0, 0);
-        let (attributes, lost) = self.rights.allowed(kind, attributes);
-        let (attributes, owner, digest) = (&attributes, self.rights.owners, None);
-        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
+        let (owner, digest, limits) = (self.rights.owners, None, self.api.limits());
+        let kept = match extended {
+            Some(_) => KeptAttributes::None,
+            None => self
+                .api
+                .head(&key)
+                .await?
+                .map_or(KeptAttributes::None, |head| KeptAttributes::of(limits, &head)),
+        };
+        let extended = extended.map(Extended::as_ref).or(kept.known());
+        let inode = None;
+        let entry =
+            EntryToStore { name, kind, device, size_bytes, attributes, owner, digest, extended, inode };
+        let (mut properties, lost) = self.properties(path, entry).await?;
+        kept.put(limits, &mut properties);
         let put = PutObject {
             key: &key,
             content: Vec::new(),
-            properties: &properties(self.api.limits(), &entry),
+            properties: &properties,
             condition: &PutCondition::None,
             crc64: Some(0),
         };
@@ -93,7 +111,12 @@ impl ObjectWriter {
     }
 
     /// Gives an object other attributes, by a copy onto itself.
-    async fn set_attributes(&self, path: &EntryPath, attributes: &Attributes) -> Result<Vec<LossKind>> {
+    async fn set_attributes(
+        &self,
+        path: &EntryPath,
+        attributes: &Attributes,
+        extended: Option<&Extended>,
+    ) -> Result<Vec<LossKind>> {
         let key = self.root.key(path)?;
         let missing =
             || Error::new(ErrorKind::NotFound, "setting the attributes", "the object does not exist");
@@ -103,26 +126,45 @@ impl ObjectWriter {
                 "it is too large for the store to change its attributes; copy it again with --restart";
             return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
         }
-        let there = described(self.api.limits(), &head, false);
-        let (_, name) = path.split_last().unwrap_or_default();
-        let (attributes, lost) = self.rights.allowed(there.metadata.kind, attributes);
+        self.copy_onto_itself((path, &key, &head), (attributes, extended), None).await
+    }
+
+    /// Copies an object onto itself with other attributes. Without an identity, it keeps that which it has. Returns what it
+    /// loses.
+    pub(super) async fn copy_onto_itself(
+        &self,
+        (path, key, head): (&EntryPath, &str, &ObjectHead),
+        (attributes, extended): (&Attributes, Option<&Extended>),
+        inode: Option<Inode>,
+    ) -> Result<Vec<LossKind>> {
+        let limits = self.api.limits();
+        let there = described(limits, head, false);
+        let kept = match extended {
+            Some(_) => KeptAttributes::None,
+            None => KeptAttributes::of(limits, head),
+        };
         let entry = EntryToStore {
-            name,
+            // The content type, which follows from the name, stays.
+            name: b"",
             kind: there.metadata.kind,
             device: there.metadata.device,
             size_bytes: head.size_bytes,
-            attributes: &attributes,
+            attributes,
             owner: self.rights.owners,
             digest: there.digest.as_ref(),
+            extended: extended.map(Extended::as_ref).or(kept.known()),
+            inode: inode.or(there.stored_inode),
         };
-        let properties = ObjectProperties {
+        let (stored, lost) = self.properties(path, entry).await?;
+        let mut properties = ObjectProperties {
             content_type: head.content_type.clone(),
             storage_class: head.storage_class.clone(),
-            ..properties(self.api.limits(), &entry)
+            ..stored
         };
+        kept.put(limits, &mut properties);
         let copy = CopyObject {
-            source: CopySource { bucket: None, key: &key, version: Some(&head.version) },
-            key: &key,
+            source: CopySource { bucket: None, key, version: Some(&head.version) },
+            key,
             properties: Some(&properties),
             condition: &PutCondition::None,
         };

@@ -12,12 +12,11 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
-use crate::local::errno::vanished;
 use crate::object::api::{
     CompleteUpload, CopyObject, CopyPart, CopySource, ObjectHead, ObjectProperties, PartTag, PutCondition,
     StoreLimits, UploadId,
 };
-use crate::object::copy_place::{OpenedObject, SourceSidecars};
+use crate::object::copy_place::OpenedObject;
 
 const COPYING: &str = "copying the object inside the store";
 /// The size of parts in bytes. The store copies each of them on its own.
@@ -84,43 +83,14 @@ impl ObjectWriter {
     }
 
     async fn copy(&self, key: &str, from: &OpenedObject) -> Result<()> {
-        self.bring_sidecars(from).await?;
-        let source = CopySource { bucket: Some(&from.bucket), key: &from.key, version: None };
+        let version = Some(&from.head.version);
+        let source = CopySource { bucket: Some(&from.bucket), key: &from.key, version };
         let condition = PutCondition::None;
         self.api.copy(CopyObject { source, key, properties: None, condition: &condition }).await.map(drop)
     }
 
-    /// Copies the objects that the metadata of a copy may refer to, once for each root of the source.
-    async fn bring_sidecars(&self, from: &OpenedObject) -> Result<()> {
-        let SourceSidecars { prefix, names, is_partial } = &*from.sidecars;
-        if names.is_empty() {
-            return Ok(());
-        }
-        if *is_partial {
-            let words = "there are too many objects with extended attributes";
-            return Err(Error::new(ErrorKind::Unsupported, COPYING, words));
-        }
-        let mut brought = self.sidecars.lock().await;
-        let root = (from.bucket.clone(), prefix.clone());
-        if brought.contains(&root) {
-            return Ok(());
-        }
-        let here = self.root.sidecars();
-        let keys: Vec<_> =
-            names.iter().map(|name| (format!("{here}{name}"), format!("{prefix}{name}"))).collect();
-        let copies = keys.iter().map(|(key, theirs)| async move {
-            let source = CopySource { bucket: Some(&from.bucket), key: theirs, version: None };
-            let copy = CopyObject { source, key, properties: None, condition: &PutCondition::None };
-            self.api.copy(copy).await.map(drop)
-        });
-        join_all(copies).await.into_iter().collect::<Result<()>>()?;
-        brought.insert(root);
-        Ok(())
-    }
-
     async fn copy_in_parts(&self, key: &str, from: &OpenedObject) -> Result<()> {
-        let head = from.head.as_ref().ok_or_else(|| vanished(COPYING))?;
-        self.bring_sidecars(from).await?;
+        let head = &from.head;
         let properties = ObjectProperties {
             content_type: head.content_type.clone(),
             metadata: head.metadata.clone(),

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum_combine};
 use hakobu_core::checksum::Crc64;
-use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters};
-use hakobu_core::entry::Attributes;
+use hakobu_core::endpoint::{DraftAttributes, DraftId, DraftKind, DraftParameters};
 use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::Tagger;
@@ -110,7 +109,7 @@ pub(super) struct ObjectDraft {
     pub(super) path: EntryPath,
     pub(super) key: String,
     pub(super) kind: DraftKind,
-    pub(super) attributes: Option<Attributes>,
+    pub(super) attributes: Option<Box<DraftAttributes>>,
     pub(super) tagger: Option<Tagger>,
     pub(super) plan: PartPlan,
     /// The upload, once the first part is sent.
@@ -125,7 +124,7 @@ pub(super) struct ObjectDraft {
 impl ObjectDraft {
     pub(super) fn new(
         begin: &DraftParameters,
-        attributes: Option<Attributes>,
+        attributes: Option<Box<DraftAttributes>>,
         key: String,
         limits: &StoreLimits,
     ) -> Result<Self> {

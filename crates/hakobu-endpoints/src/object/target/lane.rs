@@ -8,26 +8,32 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome};
+use hakobu_core::endpoint::{
+    DraftAttributes, DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome,
+};
 use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
-use hakobu_core::losses::Losses;
+use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
+use super::homes::SidecarHomes;
+use super::links::ObjectLinks;
 use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
 use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
-use crate::object::copy_place::BroughtSidecars;
+use crate::object::attributes::AttributeReader;
 use crate::object::driver::BytesInFlight;
 use crate::object::entry::{EntryToStore, properties};
 use crate::object::keys::KeyRoot;
 use crate::object::listing::KeyLister;
 use crate::object::lookup::look;
+use crate::object::sidecars::Sidecars;
 use crate::object::small_object::digest;
 use crate::store::missing;
 
@@ -39,9 +45,11 @@ pub(super) struct ObjectWriter {
     pub(super) root: KeyRoot,
     pub(super) rights: GrantedRights,
     pub(super) drafts: Arc<ObjectDrafts>,
-    pub(super) sidecars: Arc<BroughtSidecars>,
     /// True once the store has copied an object by itself.
     pub(super) has_copied: AtomicBool,
+    pub(super) sidecars: Arc<Sidecars>,
+    pub(super) homes: SidecarHomes,
+    pub(super) links: Arc<ObjectLinks>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
     /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
@@ -62,7 +70,7 @@ impl LaneWork for ObjectWriter {
 
     fn held_bytes(operation: &TargetOp) -> usize {
         match operation {
-            TargetOp::WritePack { pack } => pack.len(),
+            TargetOp::WritePack { pack, .. } => pack.len(),
             _ => 0,
         }
     }
@@ -106,9 +114,10 @@ impl ObjectWriter {
     async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
         let (api, root) = (&*self.api, &self.root);
         match operation {
-            TargetOp::Stat { path, detail: _ } => {
-                let found = look(api, root, &path).await.map_err(|error| error.at(&path))?;
-                Ok(TargetOutcome::Stat(found.map(|entry| entry.metadata)))
+            TargetOp::Stat { path, detail } => {
+                let reader = AttributeReader { api, root, sidecars: &self.sidecars };
+                let found = look(reader, &path, detail).await;
+                found.map(TargetOutcome::Stat).map_err(|error| error.at(&path))
             }
             TargetOp::List { directories, budget, detail: _ } => {
                 Ok(TargetOutcome::Listed(self.lister().list_all(directories, budget).await))
@@ -117,7 +126,7 @@ impl ObjectWriter {
                 let listed = self.lister().page(&directory, from, entries).await;
                 listed.map(TargetOutcome::Page).map_err(|error| error.at(&directory))
             }
-            TargetOp::WritePack { pack } => self.write_pack(pack).await,
+            TargetOp::WritePack { pack, inodes } => self.write_pack(pack, &inodes).await,
             TargetOp::Complete { draft, extent, value, kept } => {
                 let draft = self.drafts.find(draft)?;
                 draft.settled(extent.offset).await?;
@@ -135,8 +144,9 @@ impl ObjectWriter {
                 };
                 ended.inspect_err(|error| draft.fail(error.clone())).map(|()| TargetOutcome::Done)
             }
-            TargetOp::Finish { draft, attributes, extended: _, digest } => {
-                self.finish(draft, &attributes, digest.as_ref()).await
+            TargetOp::Finish { draft, attributes, extended, digest } => {
+                let extended = extended.as_ref().map(Extended::as_ref);
+                self.finish(draft, (&attributes, extended), digest.as_ref()).await
             }
             TargetOp::Abandon { draft, keep } => {
                 if let Some(draft) = self.drafts.forget(draft)
@@ -166,7 +176,7 @@ impl ObjectWriter {
         &self,
         id: DraftId,
         begin: &DraftParameters,
-        attributes: Option<Attributes>,
+        attributes: Option<Box<DraftAttributes>>,
     ) -> Result<Arc<ObjectDraft>> {
         if !matches!(begin.kind, DraftKind::File | DraftKind::Compare) {
             let words = "an object is replaced as a whole and never changed";
@@ -267,10 +277,13 @@ impl ObjectWriter {
         }
         let _in_flight = self.in_flight.add(usize::try_from(part.extent.length).unwrap_or(usize::MAX));
         let begin = || async {
-            let attributes = draft.attributes.ok_or_else(|| {
-                Error::new(ErrorKind::Unsupported, "beginning an object", "its attributes are not known yet")
-            })?;
-            let properties = self.file_properties(draft, &attributes, None);
+            let DraftAttributes { attributes, extended, .. } =
+                draft.attributes.as_deref().ok_or_else(|| {
+                    let words = "its attributes are not known yet";
+                    Error::new(ErrorKind::Unsupported, "beginning an object", words)
+                })?;
+            let wanted = (attributes, extended.as_ref().map(Extended::as_ref));
+            let (properties, _) = self.file_properties(draft, wanted, None).await?;
             let upload = self.api.begin_upload(&draft.key, &properties).await?;
             draft.journal.begin(&upload)?;
             Ok(upload)
@@ -289,38 +302,61 @@ impl ObjectWriter {
         Ok(())
     }
 
-    fn file_properties(
+    /// Returns what a file is stored with, and what it loses.
+    async fn file_properties(
         &self,
         draft: &ObjectDraft,
-        attributes: &Attributes,
+        (attributes, extended): (&Attributes, Option<ExtendedRef<'_>>),
         digest: Option<&Digest>,
-    ) -> ObjectProperties {
+    ) -> Result<(ObjectProperties, Vec<LossKind>)> {
         let (_, name) = draft.path.split_last().unwrap_or_default();
         let (kind, device, size_bytes) = (EntryKind::File, 0, draft.size_bytes());
-        let (attributes, owner) = (&self.rights.allowed(kind, attributes).0, self.rights.owners);
-        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
-        properties(self.api.limits(), &entry)
+        let (owner, inode) = (self.rights.owners, draft.attributes.as_ref().and_then(|begun| begun.inode));
+        let inode = inode.map(|inode| self.links.identity(inode));
+        let entry =
+            EntryToStore { name, kind, device, size_bytes, attributes, owner, digest, extended, inode };
+        self.properties(&draft.path, entry).await
+    }
+
+    /// Returns what an entry is stored with within the grant, and what it loses. The sidecar that it needs exists then.
+    pub(super) async fn properties(
+        &self,
+        path: &EntryPath,
+        mut entry: EntryToStore<'_>,
+    ) -> Result<(ObjectProperties, Vec<LossKind>)> {
+        let (attributes, mut lost) = self.rights.allowed(entry.kind, entry.attributes);
+        let mut room = None;
+        entry.extended = self.rights.extended(entry.extended, &mut room, &mut lost)?;
+        let (properties, sidecar) =
+            properties(self.api.limits(), &EntryToStore { attributes: &attributes, ..entry });
+        if let Some(sidecar) = sidecar {
+            let home = self.root.directory(&self.homes.of_entry(path, entry.kind))?;
+            self.sidecars.write(&*self.api, &home, &sidecar).await?;
+        }
+        Ok((properties, lost))
     }
 
     async fn finish(
         &self,
         id: DraftId,
-        attributes: &Attributes,
+        wanted: (&Attributes, Option<ExtendedRef<'_>>),
         digest: Option<&Digest>,
     ) -> Result<TargetOutcome> {
         let draft = self.drafts.find(id)?;
-        let finished = self.finished(&draft, attributes, digest).await;
+        let finished = self.finished(&draft, wanted, digest).await;
         match &finished {
-            Ok(()) => draft.journal.remove(),
+            Ok(_) => draft.journal.remove(),
             // A later run can go on unless the parts are wrong.
             Err(error) if draft.journal.is_of_use() && error.kind != ErrorKind::Corrupt => {}
             // The error at hand says more than another one.
             Err(_) => drop(self.give_up(&draft).await),
         }
         self.drafts.forget(id);
-        finished.map_err(|error| error.at(&draft.path))?;
-        let (_, lost) = self.rights.allowed(EntryKind::File, attributes);
-        if lost.is_empty() || draft.kind == DraftKind::Compare || draft.is_copied() {
+        let lost = finished.map_err(|error| error.at(&draft.path))?;
+        if draft.attributes.as_ref().is_some_and(|begun| begun.inode.is_some()) {
+            self.links.stored(&draft.key, draft.size_bytes());
+        }
+        if lost.is_empty() {
             return Ok(TargetOutcome::Done);
         }
         let mut losses = Losses::default();
@@ -328,20 +364,21 @@ impl ObjectWriter {
         Ok(TargetOutcome::PackWritten { failures: Vec::new(), losses: losses.finish() })
     }
 
+    /// Makes the object, and returns what it loses.
     async fn finished(
         &self,
         draft: &ObjectDraft,
-        attributes: &Attributes,
+        wanted: (&Attributes, Option<ExtendedRef<'_>>),
         digest: Option<&Digest>,
-    ) -> Result<()> {
+    ) -> Result<Vec<LossKind>> {
         if draft.kind == DraftKind::Compare || draft.is_copied() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         // The last part of a stream may be on its way.
         draft.all_sent().await?;
         let condition = PutCondition::None;
         if let Some(part) = draft.take_single()? {
-            let properties = self.file_properties(draft, attributes, digest);
+            let (properties, lost) = self.file_properties(draft, wanted, digest).await?;
             let put = PutObject {
                 key: &draft.key,
                 content: part.pieces,
@@ -349,7 +386,15 @@ impl ObjectWriter {
                 condition: &condition,
                 crc64: Some(part.crc64),
             };
-            return self.api.put(put).await.map(drop);
+            return self.api.put(put).await.map(|_| lost);
+        }
+        // The upload has the attributes with which it began.
+        let (_, lost) = self.file_properties(draft, wanted, None).await?;
+        let begun = draft.attributes.as_ref().and_then(|begun| begun.extended.as_ref());
+        if wanted.1.is_some_and(|now| {
+            Some(now) != begun.map(Extended::as_ref) && !(now.is_empty() && begun.is_none())
+        }) {
+            return Err(changed("finishing"));
         }
         let (parts, crc64) = draft.complete()?;
         let upload = draft.upload.get().ok_or_else(|| changed("finishing"))?;
@@ -360,7 +405,7 @@ impl ObjectWriter {
             crc64: Some(crc64),
             condition: &condition,
         };
-        self.api.complete_upload(complete).await.map(drop)
+        self.api.complete_upload(complete).await.map(|_| lost)
     }
 
     /// Removes what there is of an object that is not finished.

@@ -4,7 +4,9 @@ mod changes;
 mod copies;
 mod draft;
 mod draft_journal;
+mod homes;
 mod lane;
+mod links;
 mod pack;
 mod parts;
 mod resume;
@@ -23,13 +25,15 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::{Bucket, ObjectApi};
 use super::capabilities::capabilities;
-use super::copy_place::BroughtSidecars;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
+use super::sidecars::Sidecars;
 use crate::common::future_lane::{FutureLane, LaneBuffers};
 use crate::common::granted::Granted;
 use draft::ObjectDrafts;
+use homes::SidecarHomes;
 use lane::ObjectWriter;
+use links::ObjectLinks;
 use parts::{PART_BYTES, PartPlan};
 use rights::GrantedRights;
 
@@ -40,7 +44,9 @@ pub struct ObjectTarget {
     capabilities: Capabilities,
     rights: GrantedRights,
     drafts: Arc<ObjectDrafts>,
-    sidecars: Arc<BroughtSidecars>,
+    sidecars: Arc<Sidecars>,
+    homes: SidecarHomes,
+    links: Arc<ObjectLinks>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
 }
@@ -58,11 +64,14 @@ impl ObjectTarget {
         journals: Option<PathBuf>,
     ) -> Result<Granted<Self>> {
         let able = capabilities(&*bucket);
-        let capabilities = Capabilities { set_id: grant.may_set_id, owners: grant.may_chown, ..able };
-        let root = KeyRoot::new(root, bucket.limits().spelling)?;
-        let (drafts, sidecars, ended) = (Arc::default(), Arc::default(), Arc::default());
         let rights = GrantedRights::of(grant);
-        let target = Self { bucket, root, capabilities, rights, drafts, sidecars, ended, journals };
+        let (set_id, owners, extended) = (grant.may_set_id, grant.may_chown, rights.classes());
+        let capabilities = Capabilities { set_id, owners, extended, ..able };
+        let root = KeyRoot::new(root, bucket.limits().spelling)?;
+        let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
+        let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
+        let target =
+            Self { bucket, root, capabilities, rights, drafts, sidecars, homes, links, ended, journals };
         Ok(Granted::new(target, grant.clone()))
     }
 }
@@ -98,6 +107,8 @@ impl TargetEndpoint for ObjectTarget {
             drafts: Arc::clone(&self.drafts),
             sidecars: Arc::clone(&self.sidecars),
             has_copied: AtomicBool::new(false),
+            homes: self.homes.clone(),
+            links: Arc::clone(&self.links),
             buffers: LaneBuffers::default(),
             in_flight,
             journals: self.journals.clone(),

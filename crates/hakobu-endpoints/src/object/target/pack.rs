@@ -5,7 +5,8 @@ use futures_util::future::join_all;
 use hakobu_core::checksum::Crc64;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::TargetOutcome;
-use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::entry::{Attributes, EntryKind, Inode};
+use hakobu_core::extended::ExtendedRef;
 use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::pack::{PackContent, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
@@ -14,7 +15,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::lane::ObjectWriter;
 use crate::common::future_lane::LaneBuffers;
 use crate::object::api::{PutCondition, PutObject};
-use crate::object::entry::{EntryToStore, properties};
+use crate::object::entry::EntryToStore;
 
 /// A pack, whose buffer returns to the lane when nobody holds its bytes any more.
 struct PackBytes(Vec<u8>, LaneBuffers);
@@ -38,13 +39,22 @@ struct PackedObject {
     crc64: u64,
     kind: (EntryKind, u32),
     attributes: Attributes,
+    /// The extended attributes, encoded.
+    extended: Option<Bytes>,
     digest: Option<Digest>,
+    /// The identity that it shares with other names of its file.
+    inode: Option<Inode>,
 }
 
 impl ObjectWriter {
-    pub(super) async fn write_pack(&self, pack: Vec<u8>) -> Result<TargetOutcome> {
+    pub(super) async fn write_pack(&self, pack: Vec<u8>, inodes: &[(u32, Inode)]) -> Result<TargetOutcome> {
         let pack = Bytes::from_owner(PackBytes(pack, self.buffers.clone()));
-        let objects = objects(&pack)?;
+        let mut objects = objects(&pack)?;
+        for (record, inode) in inodes {
+            if let Some(Ok(object)) = objects.get_mut(*record as usize) {
+                object.inode = Some(self.links.identity(*inode));
+            }
+        }
         let written = join_all(objects.into_iter().map(|object| self.write_object(object))).await;
         let (mut failures, mut losses) = (Vec::new(), Losses::default());
         for (index, written) in (0_u32..).zip(written) {
@@ -59,25 +69,32 @@ impl ObjectWriter {
 
     /// Stores an object. Returns its path and what it has lost.
     async fn write_object(&self, object: Result<PackedObject>) -> Result<(EntryPath, Vec<LossKind>)> {
-        let PackedObject { path, content, crc64, kind, attributes, digest } = object?;
+        let PackedObject { path, content, crc64, kind, attributes, extended, digest, inode } = object?;
         let (_, name) = path.split_last().unwrap_or_default();
         let size_bytes = content.len() as u64;
         let (kind, device) = kind;
-        self.rights.check(kind).map_err(|error| error.at(&path))?;
-        let (attributes, lost) = self.rights.allowed(kind, &attributes);
-        let (attributes, owner, digest) = (&attributes, self.rights.owners, digest.as_ref());
-        let entry = EntryToStore { name, kind, device, size_bytes, attributes, owner, digest };
         let stored = async {
+            self.rights.check(kind)?;
+            let key = self.key_to_write(&path)?;
+            let (attributes, owner, digest) = (&attributes, self.rights.owners, digest.as_ref());
+            let extended = extended.as_deref().map(ExtendedRef::decode).transpose()?;
+            let entry =
+                EntryToStore { name, kind, device, size_bytes, attributes, owner, digest, extended, inode };
+            let (properties, lost) = self.properties(&path, entry).await?;
             let put = PutObject {
-                key: &self.key_to_write(&path)?,
+                key: &key,
                 content: vec![content],
-                properties: &properties(self.api.limits(), &entry),
+                properties: &properties,
                 condition: &PutCondition::None,
                 crc64: Some(crc64),
             };
-            self.api.put(put).await
+            self.api.put(put).await?;
+            if inode.is_some() {
+                self.links.stored(&key, size_bytes);
+            }
+            Ok(lost)
         };
-        stored.await.map_err(|error: Error| error.at(&path))?;
+        let lost = stored.await.map_err(|error: Error| error.at(&path))?;
         Ok((path, lost))
     }
 }
@@ -104,7 +121,9 @@ fn objects(pack: &Bytes) -> Result<Vec<Result<PackedObject>>> {
                 crc64: crc.value(),
                 kind,
                 attributes: head.attributes,
+                extended: head.extended.map(|extended| pack.slice_ref(extended.as_bytes())),
                 digest: (kind.0 == EntryKind::File).then(|| *blake3::hash(bytes).as_bytes()),
+                inode: None,
             }
         };
         objects.push(match content {

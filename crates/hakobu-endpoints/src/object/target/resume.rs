@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{DraftKind, DraftParameters, Earlier, EarlierWork};
+use hakobu_core::endpoint::{DraftAttributes, DraftKind, DraftParameters, Earlier, EarlierWork};
+use hakobu_core::entry::Attributes;
+use hakobu_core::extended::Extended;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -61,7 +63,7 @@ impl ObjectWriter {
         }
         let subject = UploadSubject {
             location: format!("{} {}", self.bucket, draft.key),
-            version,
+            version: of_attributes(version, draft),
             size_bytes: begin.size_bytes,
             part_bytes,
         };
@@ -110,6 +112,22 @@ impl ObjectWriter {
         *draft.journal.open() = Some(open);
         Ok(Some(told(begin.size_bytes, &chunks)))
     }
+}
+
+/// Returns the version of a source together with the attributes that its upload has from the beginning.
+fn of_attributes(version: Digest, draft: &ObjectDraft) -> Digest {
+    let Some(DraftAttributes { attributes, extended, .. }) = draft.attributes.as_deref() else {
+        return version;
+    };
+    let Attributes { mode, uid, gid, mtime } = attributes;
+    let mut hasher = blake3::Hasher::new_derive_key("hakobu upload with attributes 1");
+    hasher.update(&version);
+    for number in [mode, uid, gid, &mtime.nanoseconds] {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.update(&mtime.seconds.to_le_bytes());
+    hasher.update(extended.as_ref().map_or(&[], Extended::as_bytes));
+    *hasher.finalize().as_bytes()
 }
 
 fn open_journal(folder: &Path, subject: &UploadSubject) -> Result<Option<(UploadJournal, EarlierUpload)>> {

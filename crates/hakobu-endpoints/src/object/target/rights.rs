@@ -1,9 +1,12 @@
 //! The owners, set-ID bits and device nodes that a grant allows.
 
 use hakobu_core::entry::{Attributes, EntryKind, SET_ID};
+use hakobu_core::extended::{Classes, Extended, ExtendedRef};
 use hakobu_core::grant::Grant;
 use hakobu_core::losses::LossKind;
 use hakobu_core::{Error, ErrorKind, Result};
+
+use crate::object::attributes::of_classes;
 
 /// The owners, set-ID bits and device nodes that objects may have.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,33 @@ impl GrantedRights {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the classes of extended attributes that entries are stored with.
+    pub(super) fn classes(self) -> Classes {
+        let all = Classes::USUAL | Classes::SELINUX;
+        // As elsewhere, those that give rights or belong to the system are granted together with set-ID bits.
+        if self.set_id { all } else { all.without(Classes::TRUSTED | Classes::CAPABILITY) }
+    }
+
+    /// Returns the extended attributes that an entry is stored with, in `room` if these are not all, and adds what it loses.
+    ///
+    /// # Errors
+    /// None of attributes that come from an endpoint.
+    pub(super) fn extended<'a>(
+        self,
+        wanted: Option<ExtendedRef<'a>>,
+        room: &'a mut Option<Extended>,
+        lost: &mut Vec<LossKind>,
+    ) -> Result<Option<ExtendedRef<'a>>> {
+        let classes = self.classes();
+        let Some(all) = wanted.filter(|all| !classes.contains(all.classes())) else { return Ok(wanted) };
+        for class in all.iter().filter_map(|(name, _)| Classes::of(name)) {
+            if !classes.contains(class) && !lost.contains(&class.loss()) {
+                lost.push(class.loss());
+            }
+        }
+        Ok(Some(room.insert(of_classes(wanted, all.classes() & classes)?).as_ref()))
     }
 
     /// Returns the attributes that an entry is stored with, and what it loses. As elsewhere, an owner who may not be set

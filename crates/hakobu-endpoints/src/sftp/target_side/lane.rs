@@ -30,7 +30,7 @@ impl LaneWork for SftpTargetWriter {
     fn held_bytes(operation: &TargetOp) -> usize {
         match operation {
             TargetOp::Write { buffer, .. } => buffer.filled().len(),
-            TargetOp::WritePack { pack } => pack.len(),
+            TargetOp::WritePack { pack, .. } => pack.len(),
             _ => 0,
         }
     }
@@ -90,7 +90,7 @@ impl SftpTargetWriter {
                 let sweep = |path: &EntryPath, drafts: &[Vec<u8>]| context.sweep(path, drafts);
                 Ok(TargetOutcome::Listed(list_all(sftp_root, directories, budget, enter, sweep).await))
             }
-            TargetOp::WritePack { pack } => {
+            TargetOp::WritePack { pack, .. } => {
                 context.shared.may_write()?;
                 let stored = context.store(&pack).await;
                 self.store.buffers().return_pack(pack);
