@@ -96,7 +96,7 @@ impl EngineState<'_> {
 impl LossKind {
     /// Returns true for losses that only the listing shows.
     fn is_only_listed(self) -> bool {
-        matches!(self, Self::Flags | Self::Times | Self::HardLinks)
+        matches!(self, Self::Flags | Self::Times | Self::HardLinks | Self::Holes)
     }
 }
 
@@ -125,7 +125,9 @@ impl Join<'_> {
             self.examine(name, source.kind, self.shared.ask.miss).map_err(at_source)?;
         } else if stays {
             self.count_missed(name, source).map_err(at_source)?;
-        } else if self.is_large(source) && !self.shared.required().is_empty() {
+        } else if (self.is_large(source) || !self.shared.source_refuses())
+            && !self.shared.required().is_empty()
+        {
             // Checked before the whole file is read. Losses that are allowed are counted at the end.
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
@@ -225,6 +227,9 @@ impl Join<'_> {
             && there.is_none_or(|there| there.links <= 1)
         {
             lost.push(LossKind::HardLinks);
+        }
+        if source.kind == EntryKind::File && source.sparse && setup.target.capabilities().fills_holes {
+            lost.push(LossKind::Holes);
         }
         lost.extend(self.shared.attribute_losses(source, there));
         lost

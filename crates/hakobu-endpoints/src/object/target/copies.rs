@@ -12,6 +12,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
+use super::placed;
 use crate::object::api::{
     CompleteUpload, CopyObject, CopyPart, CopySource, ObjectHead, ObjectProperties, PartTag, PutCondition,
     StoreLimits, UploadId,
@@ -36,7 +37,7 @@ impl ObjectWriter {
             async move {
                 let path = path?;
                 let copied = async { self.copy(&self.key_to_write(&path)?, opened(&from)?).await };
-                copied.await.map_err(|error| may_be_streamed(error).at(&path))
+                copied.await.map_err(|error| placed(may_be_streamed(error), &path))
             }
         };
         // A store that refuses one copy is not asked for the others.
@@ -77,7 +78,7 @@ impl ObjectWriter {
                 false => self.copy_in_parts(&draft.key, from).await,
             }
         };
-        copied.await.map_err(|error| may_be_streamed(error).at(&draft.path))?;
+        copied.await.map_err(|error| placed(may_be_streamed(error), &draft.path))?;
         draft.set_copied();
         Ok(TargetOutcome::Done)
     }
