@@ -66,6 +66,7 @@ impl KeyLister<'_> {
             names.iter().map(|(name, metadata)| (&name[..], *metadata)).collect();
         let mut page = flat_page(directory, &relative, more, directory_listed(), true)?;
         refused.into_iter().for_each(|refused| page.listing.refuse(refused));
+        page.below.iter_mut().flat_map(|below| &mut below.result).for_each(sort_by_names);
         // The store goes on after a key, not after a name.
         let last = keys.last().filter(|_| more).map(|last| last.key.as_bytes()[prefix.len()..].to_vec());
         page.next = last.map(|last| Position(shown(&last).to_vec()));
@@ -123,16 +124,20 @@ impl KeyLister<'_> {
             along.extend(page.below);
             after = page.next;
             if after.is_none() {
-                // Keys are in order, which names that are spelled differently are not.
-                if !listing.is_sorted() {
-                    listing.sort();
-                }
+                sort_by_names(&mut listing);
                 return Ok(listing);
             }
             if listing.len() > ENTRIES_MAX {
                 return Err(Error::new(ErrorKind::Unsupported, "listing", "it has too many entries"));
             }
         }
+    }
+}
+
+/// Sorts a complete listing. Keys are in order, which names that are spelled differently are not.
+fn sort_by_names(listing: &mut Listing) {
+    if !listing.is_sorted() {
+        listing.sort();
     }
 }
 
