@@ -77,6 +77,8 @@ fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
     match path {
         _ if root == stream::OUTPUT_NAME => root.to_vec(),
         b"." => root.to_vec(),
+        // A store names its objects in full. No path of an entry has an empty name in it.
+        _ if path.windows(3).any(|some| some == b"://") => path.to_vec(),
         _ if root.ends_with(b"/") => [root, path].concat(),
         _ => [root, b"/", path].concat(),
     }
@@ -94,6 +96,8 @@ mod tests {
             (&b"h:/b"[..], &b"d/x"[..], &b"h:/b/d/x"[..]),
             (b"h:/b", b".", b"h:/b"),
             (b"/", b"x", b"/x"),
+            (b"s3://bucket", b"s3://bucket/d/x", b"s3://bucket/d/x"),
+            (b"s3://bucket", b"d:/x", b"s3://bucket/d:/x"),
             (b"/b", b"", b""),
         ] {
             let error = Error::new(ErrorKind::Io, "writing", "").at(at);

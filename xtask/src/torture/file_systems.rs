@@ -16,6 +16,7 @@ use super::environment::file_system::{
 };
 use super::environment::fuse::Lies;
 use super::environment::hosts::TestHosts;
+use super::environment::object_store::TortureStore;
 use super::generate::Limits;
 use super::promise::Abilities;
 use super::rng::Rng;
@@ -50,7 +51,14 @@ const TARGETS: &[(&str, u64)] = &[
     ("smallxfs", 2),
     ("ntfs3g", 4),
     ("exfatfuse", 4),
+    (STORE, 12),
 ];
+
+/// The object store as a target, from which a local tree is copied back.
+pub const STORE: &str = "versitygw";
+
+/// The percentage of plain histories with a store.
+const PLAIN_STORES_PERCENT: u64 = 12;
 
 /// The targets with little space, each with its weight in histories about that.
 pub const LITTLE_SPACE: &[(&str, u64)] =
@@ -70,9 +78,10 @@ pub struct HistorySetting {
 /// Returns a random setting. If `plain` is true, it needs nothing but plain directories.
 pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     if plain {
+        let target = if rng.percent(PLAIN_STORES_PERCENT) { STORE } else { "plain" };
         return HistorySetting {
             source: "plain".to_owned(),
-            target: "plain".to_owned(),
+            target: target.to_owned(),
             route: Route::Local,
         };
     }
@@ -88,7 +97,8 @@ pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     };
     let source = pick(SOURCES, Lies::of_sources());
     let target = pick(TARGETS, Lies::of_targets());
-    let route = if rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
+    // A store is reached from this machine.
+    let route = if target == STORE || rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
     let mut setting = HistorySetting { source, target, route };
     if route == Route::PullSftp && HistorySetting::lies(&setting.source).fail_list_after.is_some() {
         // OpenSSH's server reports a read error within a directory as its end.
@@ -162,6 +172,16 @@ impl HistorySetting {
     /// Returns true if a power cut of the target's file system can be simulated.
     pub fn may_lose_power(&self) -> bool {
         Self::kind(&self.target).is_some_and(|kind| kind.can_lose_power())
+    }
+
+    /// Returns the setting with an object store as the target.
+    pub fn with_store(self) -> Self {
+        Self { target: STORE.to_owned(), route: Route::Local, ..self }
+    }
+
+    /// Returns true if the target is an object store.
+    pub fn has_store(&self) -> bool {
+        self.target == STORE
     }
 
     /// Returns true for plain directories of this machine.
@@ -244,6 +264,10 @@ impl HistorySetting {
     /// Removes from a step what the setting does not allow.
     pub fn fit(&self, step: &mut Step) {
         self.route.fit(step);
+        if self.has_store() {
+            step.in_place = false;
+            step.check = step.check.take().filter(|how| how != "medium");
+        }
         let small = ["ntfs3g", "exfatfuse"].contains(&self.target.as_str()) || !self.abilities().hard_links;
         if small {
             step.in_place = false;
@@ -251,6 +275,14 @@ impl HistorySetting {
         // The limits use the size that the source reports, which is 0 here.
         if Self::lies(&self.source).size_zero {
             step.sizes = None;
+        }
+    }
+
+    /// Returns the capabilities of the target and the transport of a step.
+    pub fn abilities_of(&self, step: &Step) -> Abilities {
+        match step.from_store {
+            true => Abilities { user_xattrs: false, trusted_xattrs: false, ..Abilities::default() },
+            false => self.abilities(),
         }
     }
 
@@ -288,8 +320,10 @@ impl HistorySetting {
                     } else {
                         capabilities.xattr_bytes_max
                     },
+                    ..Abilities::default()
                 }
             }
+            None if self.has_store() => store_abilities(),
             None => Abilities::default(),
         };
         let mut able = self.route.limit(able);
@@ -313,7 +347,22 @@ impl HistorySetting {
     }
 }
 
-/// The mounts and hosts that a worker reuses for several histories, since they cost more than a history. Dropping it
+/// Returns what an object store keeps: the table "What is lost" of the book. Extended attributes, access control lists
+/// and hard links are lost in this version.
+fn store_abilities() -> Abilities {
+    Abilities {
+        user_xattrs: false,
+        trusted_xattrs: false,
+        acls: false,
+        hard_links: false,
+        tells_inodes: false,
+        names_are_keys: true,
+        replaces_whole: true,
+        ..Abilities::default()
+    }
+}
+
+/// The mounts, hosts and store that a worker reuses for several histories, since they cost more than a history. Dropping it
 /// removes all.
 #[derive(Debug)]
 pub struct Pool {
@@ -321,6 +370,7 @@ pub struct Pool {
     program: PathBuf,
     mounts: HashMap<(bool, String), MountedFileSystem>,
     hosts: Option<TestHosts>,
+    store: Option<TortureStore>,
     number: u64,
 }
 
@@ -329,7 +379,8 @@ impl Pool {
     pub fn new(worker: &str, program: &Path) -> anyhow::Result<Self> {
         let scratch = PathBuf::from(format!("/dev/shm/hakobu-torture-{}-{worker}", std::process::id()));
         std::fs::create_dir_all(&scratch)?;
-        Ok(Self { scratch, program: program.to_owned(), mounts: HashMap::new(), hosts: None, number: 0 })
+        let (program, mounts) = (program.to_owned(), HashMap::new());
+        Ok(Self { scratch, program, mounts, hosts: None, store: None, number: 0 })
     }
 
     /// Returns the hosts, which are started on first use.
@@ -338,6 +389,19 @@ impl Pool {
             self.hosts = Some(TestHosts::start(&self.scratch, &self.program)?);
         }
         self.hosts.as_ref().context("hosts")
+    }
+
+    /// Returns the object store, which is started on first use.
+    pub fn store(&mut self) -> anyhow::Result<&TortureStore> {
+        if self.store.is_none() {
+            self.store = Some(TortureStore::start(&self.scratch)?);
+        }
+        self.store.as_ref().context("no store")
+    }
+
+    /// Returns the object store, if it was started.
+    pub fn started_store(&self) -> Option<&TortureStore> {
+        self.store.as_ref()
     }
 
     /// Returns the hosts, if they were started.
@@ -353,6 +417,9 @@ impl Pool {
     /// Returns the directory of one side as hakobu sees it, and as the oracle does.
     fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         let folder = format!("h{}", self.number);
+        if name == STORE {
+            return Ok(self.store()?.prefix(&folder));
+        }
         if ["tmpfs", "plain"].contains(&name)
             || HistorySetting::kind(name).is_some_and(|kind| kind.is_read_only())
         {
@@ -387,6 +454,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.mounts.clear();
         self.hosts = None;
+        self.store = None;
         clear(&self.scratch);
     }
 }
@@ -402,6 +470,8 @@ pub struct HistoryDirectories {
     pub true_source: PathBuf,
     /// The side of the target as the oracle sees it.
     pub true_target: PathBuf,
+    /// The side to which a store is copied back. Contains `target`.
+    pub back: PathBuf,
     /// The directory of reports, lists and outputs.
     pub notes: PathBuf,
     image: Option<MountedFileSystem>,
@@ -415,12 +485,20 @@ impl HistoryDirectories {
         let [source, true_source] = pool.side(true, &setting.source)?;
         let [target, true_target] = pool.side(false, &setting.target)?;
         let notes = pool.scratch.join(format!("n{}", pool.number));
-        let directories = Self { source, target, true_source, true_target, notes, image: None, keep };
-        for directory in [&directories.true_source, &directories.true_target, &directories.notes] {
+        let back = pool.scratch.join(format!("b{}", pool.number));
+        let directories = Self { source, target, true_source, true_target, back, notes, image: None, keep };
+        for directory in directories.all() {
             clear(directory);
             std::fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         }
+        if let Some(store) = pool.started_store() {
+            store.settle_in(&directories.notes.join("home"))?;
+        }
         Ok(directories)
+    }
+
+    fn all(&self) -> [&PathBuf; 4] {
+        [&self.true_source, &self.true_target, &self.back, &self.notes]
     }
 
     /// Creates the image of a read-only source anew.
@@ -449,9 +527,7 @@ impl Drop for HistoryDirectories {
     fn drop(&mut self) {
         self.image = None;
         if !self.keep {
-            for directory in [&self.true_source, &self.true_target, &self.notes] {
-                clear(directory);
-            }
+            self.all().into_iter().for_each(|directory| clear(directory));
         }
     }
 }

@@ -82,7 +82,7 @@ pub fn of_seed_within(seed: u64, setting: HistorySetting, size_bytes_max: u64) -
         }
         setting.fit(&mut next);
         if next.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
-            next.fault = Some(misfortune::random(&mut rng, &setting));
+            next.fault = Some(misfortune::random(&mut rng, &setting, false));
         }
         if next.in_place
             && rng.percent(40)
@@ -95,6 +95,9 @@ pub fn of_seed_within(seed: u64, setting: HistorySetting, size_bytes_max: u64) -
         let again = content_alone_differs(&mut rng, &next);
         events.push(if interrupted { HistoryEvent::Interrupted(next) } else { HistoryEvent::Run(next) });
         events.extend(again.into_iter().flatten());
+        if setting.has_store() && rng.percent(60) {
+            events.push(HistoryEvent::Run(copied_back(&mut rng, &setting, &source)));
+        }
         for _ in 0..rng.below(5) {
             let mutation = mutate::random(&mut rng, &source, limits);
             events.push(if rng.percent(65) {
@@ -115,6 +118,16 @@ pub fn of_seed_within(seed: u64, setting: HistorySetting, size_bytes_max: u64) -
         events.push(HistoryEvent::Run(Step::plain(StepVerb::Copy, Shape::Contents)));
     }
     History { seed, setting, source, target, events }
+}
+
+/// Returns a step that copies a store back.
+fn copied_back(rng: &mut Rng, setting: &HistorySetting, source: &ModelTree) -> Step {
+    let mut step = step::from_store(rng, source);
+    setting.fit(&mut step);
+    if step.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
+        step.fault = Some(misfortune::random(rng, setting, true));
+    }
+    step
 }
 
 /// Returns the events after the copy of a single file: its content changes while size and time stay the same, which

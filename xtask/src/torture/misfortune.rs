@@ -5,16 +5,24 @@ use super::environment::faults::{Fault, INJECTED, Process, Trigger};
 use super::file_systems::HistorySetting;
 use super::rng::Rng;
 
-/// Returns a random fault that is possible in a setting.
-pub fn random(rng: &mut Rng, setting: &HistorySetting) -> Fault {
+/// Returns a random fault that is possible in a setting. `from_store`: the run copies a store back.
+pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Fault {
     let remote_hosts: Vec<_> = setting.route.remote_hosts().collect();
     let seed = rng.next();
+    if setting.has_store() && rng.percent(45) {
+        return Fault::StoreTrouble { seed, percent: rng.pick(&[2, 10, 25, 50]) };
+    }
+    let target_is_store = setting.has_store() && !from_store;
     let process = |rng: &mut Rng| match (remote_hosts.first(), rng.below(3)) {
         (Some(_), 0) => Process::Agent(remote_hosts[rng.below(remote_hosts.len() as u64) as usize]),
         (Some(_), 1) => Process::Ssh,
         _ => Process::Controller,
     };
-    let when = trigger(rng, setting);
+    let when = match trigger(rng, setting) {
+        // A store has no drafts.
+        Trigger::DraftAppears if target_is_store => Trigger::AfterMs(20),
+        other => other,
+    };
     match rng.below(24) {
         0..7 => Fault::Kill { process: process(rng), when },
         7..9 => Fault::KillAll { when },
@@ -23,11 +31,11 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting) -> Fault {
         11 if !remote_hosts.is_empty() => {
             Fault::LinkDown { host: remote_hosts[0], ms: rng.pick(&[50, 400]), when }
         }
-        12 if !setting.source_is_image() && !setting.route.is_remote() => Fault::SourceChanges { seed, when },
-        13 => Fault::TargetDirectorySwapped { seed, when },
-        14 => Fault::TargetDirectoryRenamed { seed, when },
-        15 => Fault::TargetDirectoryRemoved { seed, when },
-        16..19 if setting.may_lose_power() => Fault::PowerCut { when },
+        12 if !setting.source_is_image() && !setting.route.is_remote() && !from_store => Fault::SourceChanges { seed, when },
+        13 if !target_is_store => Fault::TargetDirectorySwapped { seed, when },
+        14 if !target_is_store => Fault::TargetDirectoryRenamed { seed, when },
+        15 if !target_is_store => Fault::TargetDirectoryRemoved { seed, when },
+        16..19 if setting.may_lose_power() && !from_store => Fault::PowerCut { when },
         _ => {
             let (calls, errors) = INJECTED[rng.below(INJECTED.len() as u64) as usize];
             let process = match remote_hosts.first() {

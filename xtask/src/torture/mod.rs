@@ -82,10 +82,13 @@ mod generate;
 mod headroom;
 mod history;
 mod itemization;
+mod key_names;
 mod known_violations;
 mod misfortune;
 mod model;
 mod mutate;
+mod mutate_objects;
+mod object_walk;
 mod page;
 mod play;
 mod promise;
@@ -151,6 +154,9 @@ pub struct TortureArgs {
     /// Only plain folders of this machine: no mounts, no hosts, no faults
     #[arg(long)]
     plain: bool,
+    /// Only histories with an object store
+    #[arg(long)]
+    stores: bool,
     /// Do not cut failures down
     #[arg(long)]
     no_shrink: bool,
@@ -168,7 +174,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
         return one(&history, &options, &counts);
     }
     if let Some(seed) = args.seed {
-        return one(&of_seed(seed, args.plain), &options, &counts);
+        return one(&of_seed(seed, args), &options, &counts);
     }
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
     if args.self_check {
@@ -196,7 +202,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                     if seed > last {
                         return;
                     }
-                    let history = of_seed(seed, args.plain);
+                    let history = of_seed(seed, args);
                     let outcome = match play::play(&history, options, &mut pool, counts) {
                         Ok(None) => continue,
                         Ok(Some(failure)) => failure,
@@ -254,8 +260,13 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn of_seed(seed: u64, plain: bool) -> History {
-    history::of_seed(seed, file_systems::random(&mut rng::Rng::new(seed.rotate_left(32)), plain))
+fn of_seed(seed: u64, args: &TortureArgs) -> History {
+    let mut rng = rng::Rng::new(seed.rotate_left(32));
+    let mut setting = file_systems::random(&mut rng, args.plain);
+    if args.stores {
+        setting = setting.with_store();
+    }
+    history::of_seed(seed, setting)
 }
 
 fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {

@@ -13,15 +13,18 @@ use super::check::{self, Proof, Violation};
 use super::command::{self, CommandResult};
 use super::counts::Counts;
 use super::environment::faults::Fault;
+use super::environment::object_store::StoreTrouble;
 use super::file_systems::{HistoryDirectories, Pool};
 use super::history::{History, HistoryEvent};
 use super::model::Name;
+use super::mutate_objects::ObjectTree;
 use super::promise::{self, Abilities, Promise};
 use super::realize::realize;
 use super::route::Route;
 use super::select::Selection;
 use super::space::SpaceOutlook;
 use super::step::{Shape, Step, StepVerb};
+use super::object_walk::walk_objects;
 use super::walk::{self, SeenEntry, Snapshot, walk};
 use super::{generate, known_violations, mutate};
 use lists::ListPromise;
@@ -73,8 +76,10 @@ fn play_in(
     }
     let directories = HistoryDirectories::new(&history.setting, pool, options.keep)?;
     realize(&history.source, &directories.true_source.join("source"))?;
-    if let Some(tree) = &history.target {
-        realize(tree, &directories.true_target.join("target"))?;
+    match (&history.target, objects(&directories, pool)) {
+        (None, _) => {}
+        (Some(tree), Some(objects)) => objects.realize(tree)?,
+        (Some(tree), None) => realize(tree, &directories.true_target.join("target"))?,
     }
     let able = history.setting.abilities();
     let mut state = PlayState {
@@ -102,9 +107,10 @@ fn play_in(
                 mutate::apply(mutation, &state.directories.true_source.join("source"))?;
                 state.stale = true;
             }
-            HistoryEvent::Target(mutation) => {
-                mutate::apply(mutation, &state.directories.true_target.join("target"))?;
-            }
+            HistoryEvent::Target(mutation) => match objects(&state.directories, state.pool) {
+                Some(objects) => objects.apply(mutation)?,
+                None => mutate::apply(mutation, &state.directories.true_target.join("target"))?,
+            },
             HistoryEvent::Space(headroom) => headroom.make(&state.directories.true_target)?,
             HistoryEvent::Run(step) | HistoryEvent::Interrupted(step) => {
                 let again = matches!(happens, HistoryEvent::Run(_));
@@ -151,6 +157,14 @@ struct PlayState<'a> {
     had_kill: bool,
     /// The targets of runs with a fault or with too little space.
     killed_at: BTreeSet<PathBuf>,
+}
+
+/// Returns the objects of the target, if it is a store.
+fn objects(directories: &HistoryDirectories, pool: &Pool) -> Option<ObjectTree> {
+    let url = directories.target.to_str()?;
+    let (_, prefix) = url.strip_prefix("s3://")?.split_once('/')?;
+    let client = pool.started_store()?.client();
+    Some(ObjectTree { client, prefix: format!("{prefix}/target"), folder: directories.true_target.join("target") })
 }
 
 /// Returns true if a file is a run mark, or one whose content a power cut has erased.
@@ -221,6 +235,7 @@ impl PlayState<'_> {
             self.stale = false;
         }
         self.out_of_reach.clear();
+        self.able = self.history.setting.abilities_of(step);
         let Some(mut scope) = self.scope(step)? else { return Ok(None) };
         // Leftovers of interrupted runs must be deleted.
         (scope.left, scope.before) =
@@ -267,8 +282,8 @@ impl PlayState<'_> {
     }
 
     fn scope<'s>(&self, step: &'s Step) -> anyhow::Result<Option<StepScope<'s>>> {
-        let whole = self.seen()?;
-        let side = &self.directories.true_target;
+        let whole = self.seen(step)?;
+        let side = self.side(step);
         let (source, target_path) = match &step.shape {
             Shape::OneFile(path) => match whole.get(path) {
                 Some(entry) if entry.is_file() => (
@@ -280,7 +295,9 @@ impl PlayState<'_> {
             Shape::Directory => (whole, side.join("target/source")),
             _ => (whole, side.join("target")),
         };
-        if Selection::of(step).is_vague(&source) {
+        // No object is below a prefix that nothing was copied to, or it is no directory.
+        let is_missing = source.get(&Name::default()).is_none_or(|root| step.from_store && !root.is_directory());
+        if Selection::of(step).is_vague(&source) || is_missing {
             return Ok(None);
         }
         let before = self.at(&target_path)?;
@@ -293,7 +310,7 @@ impl PlayState<'_> {
 
     /// Returns a snapshot of a path at the target.
     fn at(&self, target_path: &Path) -> anyhow::Result<Snapshot> {
-        let mut seen = self.history.setting.target_as_seen(walk(target_path)?);
+        let mut seen = self.history.setting.target_as_seen(self.look(target_path)?);
         // A mark stays until its job has inspected everything, and is not part of the tree (design 0014). A mark whose
         // run was killed before it named its job stays until any job has. If nothing is flushed, no run settles it.
         let is_undurable = |event: &HistoryEvent| {
@@ -341,7 +358,7 @@ impl PlayState<'_> {
         if !(self.had_kill && is_whole && is_durable && is_tree && ran.code == Some(0)) {
             return Ok(Vec::new());
         }
-        let mut found = walk(&scope.target_path)?;
+        let mut found = self.look(&scope.target_path)?;
         // A directory that the source lacks is not listed.
         let is_looked_into =
             |path: &Name| path.parent().is_some_and(|directory| scope.source.contains_key(&directory));
@@ -354,15 +371,34 @@ impl PlayState<'_> {
         Ok(found.keys().map(|path| Violation::at("leftover", path, words, Proof::Absent)).collect())
     }
 
-    /// Returns the source as its file system and the transport show it.
-    fn seen(&self) -> anyhow::Result<Snapshot> {
+    /// Returns the source of a step as its file system and the transport show it.
+    fn seen(&self, step: &Step) -> anyhow::Result<Snapshot> {
+        if step.from_store {
+            return self.look(&self.directories.true_target.join("target"));
+        }
         Ok(self.history.setting.as_seen(walk(&self.directories.seen_source())?))
+    }
+
+    /// Returns the side that a step writes to.
+    fn side(&self, step: &Step) -> &Path {
+        if step.from_store { &self.directories.back } else { &self.directories.true_target }
+    }
+
+    /// Returns a snapshot of a path of the target's side, or of what a store was copied back to.
+    fn look(&self, path: &Path) -> anyhow::Result<Snapshot> {
+        match self.pool.started_store() {
+            Some(store) if self.history.setting.has_store() && path.starts_with(&self.directories.true_target) => {
+                store.proxy.wait_until_quiet();
+                walk_objects(path)
+            }
+            _ => walk(path),
+        }
     }
 
     fn promise(&self, scope: &StepScope<'_>, ran: &CommandResult, trusting: bool) -> Promise {
         let mut promise = promise::of(scope.step, &scope.source, &scope.before, &self.able, ran.code);
         if matches!(scope.step.shape, Shape::OneFile(_)) {
-            promise::of_one_file(scope.step, &scope.before, &mut promise);
+            promise::of_one_file(scope.step, &scope.before, &self.able, &mut promise);
         }
         if !trusting {
             // After a power cut the next run compares by content. Content that was left alone before the cut may be
@@ -506,7 +542,7 @@ impl PlayState<'_> {
         let (ran, mut touched) = self.run_with(scope.step, fault)?;
         if matches!(fault, Fault::SourceChanges { .. }) {
             // An entry that changed may have been copied in any of its versions.
-            let now = self.seen()?;
+            let now = self.seen(scope.step)?;
             touched.extend(
                 scope
                     .source
@@ -601,7 +637,7 @@ impl PlayState<'_> {
     fn beside(&self, scope: &StepScope<'_>, around: &Snapshot) -> anyhow::Result<Vec<Violation>> {
         let mut wrong = Vec::new();
         if !matches!(scope.step.shape, Shape::OneFile(_)) {
-            wrong.extend(check::unchanged(&scope.source, &self.seen()?, "source changed"));
+            wrong.extend(check::unchanged(&scope.source, &self.seen(scope.step)?, "source changed"));
         }
         // Leftovers of an interrupted run next to the target may and must be deleted.
         let is_draft = |path: &Name| generate::is_draft(path.base());
@@ -628,7 +664,7 @@ impl PlayState<'_> {
 
     /// Returns a snapshot of the target's side without the path that the step writes to.
     fn around(&self, step: &Step) -> anyhow::Result<Snapshot> {
-        let mut side = walk(&self.directories.true_target)?;
+        let mut side = self.look(self.side(step))?;
         let target_path = Name(match &step.shape {
             Shape::OneFile(_) => b"one".to_vec(),
             Shape::Directory => b"target/source".to_vec(),
@@ -672,6 +708,10 @@ impl PlayState<'_> {
         let mut words: Vec<OsString> = vec![step.verb.word().into()];
         words.extend(step.options(&list));
         words.extend(route.options(step.verb, hosts));
+        if step.from_store {
+            // Whoever may write to the bucket may set privileges only if that is allowed explicitly.
+            words.push("--allow=setuid,devices".into());
+        }
         if step.verb != StepVerb::Digest {
             words.extend(["--report".into(), report.clone().into_os_string()]);
             if step.log {
@@ -681,7 +721,11 @@ impl PlayState<'_> {
                 words.push("--retry-for=5s".into());
             }
         }
-        let mut locations = locations(step, &self.directories.shown_source(), &self.directories.target);
+        let directories = &self.directories;
+        let mut locations = match step.from_store {
+            true => locations(step, &directories.target.join("target"), &directories.back),
+            false => locations(step, &directories.shown_source(), &directories.target),
+        };
         if let [source, target] = &mut locations[..] {
             let placed = route.locations(hosts, std::mem::take(source), std::mem::take(target));
             words.extend(placed);
@@ -693,22 +737,28 @@ impl PlayState<'_> {
 
     fn run(&mut self, step: &Step) -> anyhow::Result<CommandResult> {
         let (words, report) = self.words(step)?;
-        command::run(
-            &self.options.program,
-            &words,
-            &report,
-            &self.directories.notes,
-            self.options.plant.as_deref(),
-        )
+        self.run_words(&words, &report)
+    }
+
+    fn run_words(&self, words: &[OsString], report: &Path) -> anyhow::Result<CommandResult> {
+        let notes = &self.directories.notes;
+        command::run(&self.options.program, words, report, notes, self.options.plant.as_deref())
     }
 
     fn run_with(&mut self, step: &Step, fault: &Fault) -> anyhow::Result<(CommandResult, Vec<Name>)> {
         let (words, report) = self.words(step)?;
-        let target = self.directories.true_target.join(if matches!(step.shape, Shape::OneFile(_)) {
+        let target = self.side(step).join(if matches!(step.shape, Shape::OneFile(_)) {
             "one"
         } else {
             "target"
         });
+        if let Fault::StoreTrouble { seed, percent } = fault {
+            self.pool.store()?.proxy.begin(StoreTrouble::new(*seed, *percent));
+            let ran = self.run_words(&words, &report);
+            let spoilt = self.pool.store()?.proxy.end();
+            let ran = ran?;
+            return Ok((CommandResult { took_place: spoilt > 0, injected: spoilt, ..ran }, Vec::new()));
+        }
         let source = self.directories.shown_source();
         let locations = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
         let (ran, mut touched) = command::run_with(

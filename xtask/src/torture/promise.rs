@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::environment::faults::Fault;
+use super::key_names;
 use super::model::{Name, Time};
 use super::select::Selection;
 use super::step::{Step, StepVerb};
@@ -58,6 +59,10 @@ pub struct Abilities {
     pub loose: bool,
     /// The total size in bytes of a file's attributes that fit in any case.
     pub xattr_bytes_max: usize,
+    /// True if names are parts of keys, which are limited in their spelling.
+    pub names_are_keys: bool,
+    /// True if files are replaced as a whole, never changed in place.
+    pub replaces_whole: bool,
 }
 
 impl Default for Abilities {
@@ -85,9 +90,16 @@ impl Default for Abilities {
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
             loose: false,
+            names_are_keys: false,
+            replaces_whole: false,
         }
     }
 }
+
+/// The maximum length in bytes of a name of the server's file system.
+const KEY_PART_BYTES_MAX: usize = 255;
+/// The maximum length in bytes of a key below the prefixes of histories.
+const KEY_BYTES_MAX: usize = 980;
 
 impl Abilities {
     /// Returns the time that the target keeps for `time`.
@@ -138,7 +150,10 @@ impl Abilities {
         let base = path.base();
         let name = self.any_names && self.case_sensitive
             || base.iter().all(plain) && base.len() < 200 && !base.ends_with(b".") && base != b"CON";
-        kind && name
+        let key = !self.names_are_keys
+            || key_names::spelled(base).len() <= KEY_PART_BYTES_MAX
+                && key_names::spelled(&path.0).len() <= KEY_BYTES_MAX;
+        kind && name && key
     }
 
     /// Returns true if the attributes of an entry fit in any case.
@@ -342,6 +357,13 @@ impl PromiseBuilder<'_> {
         if step_ns > 1 && there.is_some_and(within_step) {
             expected.free.mtime = true;
         }
+        if there.is_some_and(|there| is_proven(entry, there)) {
+            // Neither content nor attributes are looked at, even if other attributes are to be preserved than before.
+            let is_compared = self.step.by_digest && entry.is_file();
+            expected.or.extend(there.filter(|_| !is_compared).map(|there| there.kind.clone()));
+            (expected.free.owner, expected.free.set_id) = (true, true);
+            (expected.free.mode, expected.free.mtime) = (true, true);
+        }
         if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
             let alike =
                 there.size() == entry.size() && (there.mtime == expected.entry.mtime || expected.free.mtime);
@@ -359,6 +381,10 @@ impl PromiseBuilder<'_> {
         if there.is_some_and(SeenEntry::is_directory) && entry.is_directory() {
             expected.kept = true;
             expected.entry.inode = there.map_or((0, 0), |there| there.inode);
+        }
+        if entry.stored.is_some_and(|stored| stored.is_bare) {
+            // Without metadata, an entry gets what new files get.
+            (expected.free.owner, expected.free.mode, expected.free.mtime) = (true, true, true);
         }
         if self.tainted.contains(path) {
             // Names are one file at the target and several at the source, or the reverse. The target may have further
@@ -645,6 +671,30 @@ impl PromiseBuilder<'_> {
     }
 }
 
+/// Returns true if the listing of a store proves that two entries of equal size are equal, as the documents say, although
+/// another program may have changed one of them.
+fn is_proven(entry: &SeenEntry, there: &SeenEntry) -> bool {
+    // The listing shows the length of a link's text as a size, and of other kinds only directories.
+    let listed_bytes = |it: &SeenEntry| match &it.kind {
+        SeenKind::Directory => None,
+        SeenKind::Link(to) => Some(to.len() as u64),
+        _ => Some(it.size()),
+    };
+    if listed_bytes(entry) != listed_bytes(there) {
+        return false;
+    }
+    // The kernel's clock for files advances in steps.
+    let before = |time: Time, other: Time| {
+        let ns = |time: Time| i128::from(time.s) * 1_000_000_000 + i128::from(time.ns);
+        ns(time) <= ns(other) + 10_000_000
+    };
+    match (entry.stored, there.stored) {
+        (None, Some(stored)) => before(entry.ctime, stored.uploaded),
+        (Some(stored), None) => before(stored.uploaded, there.ctime),
+        _ => false,
+    }
+}
+
 /// Returns a path and its parent directories, up to the root.
 pub fn path_and_above(path: &Name) -> impl Iterator<Item = Name> {
     std::iter::successors(Some(path.clone()), Name::parent)
@@ -683,8 +733,8 @@ fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> 
 }
 
 /// Adjusts the promise of a single file, which `sync` compares by content and changes in place.
-pub fn of_one_file(step: &Step, before: &Snapshot, promise: &mut Promise) {
-    let there = before.get(&Name::default());
+pub fn of_one_file(step: &Step, before: &Snapshot, able: &Abilities, promise: &mut Promise) {
+    let there = before.get(&Name::default()).filter(|_| !able.replaces_whole);
     for expected in promise.entries.values_mut() {
         if let Some(there) = there.filter(|there| there.is_file() && step.verb == StepVerb::Sync) {
             expected.or.clear();

@@ -39,7 +39,7 @@ pub fn history(seed: u64, given: &HistorySetting) -> History {
     for _ in 0..rng.between(1, 3) {
         let mut next = step(&mut rng);
         if next.writes() && rng.percent(20) {
-            next.fault = Some(misfortune::random(&mut rng, &setting));
+            next.fault = Some(misfortune::random(&mut rng, &setting, false));
         }
         events.push(HistoryEvent::Run(next));
         let limits = Limits {

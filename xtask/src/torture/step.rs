@@ -65,6 +65,9 @@ pub struct Step {
     pub verb: StepVerb,
     /// The form of source and target.
     pub shape: Shape,
+    /// True to copy back from the store, to a tree of this machine.
+    #[serde(default)]
+    pub from_store: bool,
     /// `--delete`.
     #[serde(default)]
     pub delete: bool,
@@ -124,6 +127,7 @@ impl Step {
         Self {
             verb,
             shape,
+            from_store: false,
             delete: false,
             during: false,
             all_may_go: false,
@@ -152,6 +156,7 @@ impl Step {
     /// Returns the step as a verification of the same selection.
     pub fn as_verify(&self) -> Self {
         Self {
+            from_store: self.from_store,
             without: self.without.clone(),
             rules: self.rules.clone(),
             files_from: self.files_from.clone(),
@@ -314,6 +319,16 @@ pub fn random(rng: &mut Rng, tree: &ModelTree) -> Step {
         choose_lists(rng, &mut step);
     }
     step
+}
+
+/// Returns a random step that copies a store back, with what the source of the store began as.
+pub fn from_store(rng: &mut Rng, tree: &ModelTree) -> Step {
+    loop {
+        let step = random(rng, tree);
+        if step.shape == Shape::Contents && step.verb != StepVerb::Digest {
+            return Step { from_store: true, ..step };
+        }
+    }
 }
 
 /// Chooses the lists of changes that a step that writes makes.

@@ -79,6 +79,17 @@ pub struct SeenEntry {
     pub room: u64,
     /// The size that hakobu is told, in bytes. Differs from the real one if the source lies.
     pub told_bytes: u64,
+    /// The facts of an object in a store.
+    pub stored: Option<StoredFacts>,
+}
+
+/// The facts of an object that no file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredFacts {
+    /// The time of its upload.
+    pub uploaded: Time,
+    /// True if it has no metadata of a file, or if it is a directory that is no object.
+    pub is_bare: bool,
 }
 
 impl SeenEntry {
@@ -142,6 +153,7 @@ fn look(place: &Path, metadata: &fs::Metadata) -> anyhow::Result<SeenEntry> {
         ctime: Time { s: metadata.ctime(), ns: metadata.ctime_nsec() as u32 },
         room: metadata.blocks() * 512,
         told_bytes: metadata.size(),
+        stored: None,
     })
 }
 

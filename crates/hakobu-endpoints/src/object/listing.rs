@@ -72,6 +72,7 @@ impl KeyLister<'_> {
             names.iter().map(|(name, metadata)| (&name[..], *metadata)).collect();
         let mut page = flat_page(directory, &relative, more, directory_listed(), true)?;
         refused.into_iter().for_each(|refused| page.listing.refuse(refused));
+        page.below.iter_mut().flat_map(|below| &mut below.result).for_each(sort_by_names);
         // The store goes on after a key, not after a name.
         let last = keys.last().filter(|_| more).map(|last| last.key.as_bytes()[prefix.len()..].to_vec());
         page.next = last.map(|last| Position(shown(&last).to_vec()));
@@ -125,9 +126,7 @@ impl KeyLister<'_> {
         loop {
             if let Some(Position(last)) = after.as_ref().filter(|_| self.is_wide(&listing)) {
                 self.rest(directory, last, &mut listing).await?;
-                if !listing.is_sorted() {
-                    listing.sort();
-                }
+                sort_by_names(&mut listing);
                 return Ok(listing);
             }
             let page = self.flat(directory, after.as_ref(), entries).await?;
@@ -138,16 +137,20 @@ impl KeyLister<'_> {
             along.extend(page.below);
             after = page.next;
             if after.is_none() {
-                // Keys are in order, which names that are spelled differently are not.
-                if !listing.is_sorted() {
-                    listing.sort();
-                }
+                sort_by_names(&mut listing);
                 return Ok(listing);
             }
             if listing.len() > ENTRIES_MAX {
                 return Err(Error::new(ErrorKind::Unsupported, "listing", "it has too many entries"));
             }
         }
+    }
+}
+
+/// Sorts a complete listing. Keys are in order, which names that are spelled differently are not.
+fn sort_by_names(listing: &mut Listing) {
+    if !listing.is_sorted() {
+        listing.sort();
     }
 }
 

@@ -121,6 +121,13 @@ pub enum Fault {
         /// The moment.
         when: Trigger,
     },
+    /// The store refuses requests, or the network loses them or their answers, during the whole run.
+    StoreTrouble {
+        /// The seed that determines what happens to each request.
+        seed: u64,
+        /// The percentage of requests that are concerned.
+        percent: u64,
+    },
 }
 
 impl Fault {
@@ -138,7 +145,7 @@ impl Fault {
             | Self::TargetDirectoryRenamed { when, .. }
             | Self::TargetDirectoryRemoved { when, .. }
             | Self::PowerCut { when } => Some(*when),
-            Self::Inject { .. } => None,
+            Self::Inject { .. } | Self::StoreTrouble { .. } => None,
         }
     }
 
@@ -152,7 +159,7 @@ impl Fault {
     #[must_use]
     pub fn passes(&self) -> bool {
         match self {
-            Self::StopFor { .. } | Self::LinkDown { .. } => true,
+            Self::StopFor { .. } | Self::LinkDown { .. } | Self::StoreTrouble { .. } => true,
             Self::Kill { process, .. } => *process != Process::Controller,
             Self::Inject { errno, .. } => errno == "EINTR",
             _ => false,
@@ -185,6 +192,7 @@ impl Fault {
             Self::TargetDirectoryRenamed { .. } => "target directory renamed",
             Self::TargetDirectoryRemoved { .. } => "target directory removed",
             Self::PowerCut { .. } => "power cut",
+            Self::StoreTrouble { .. } => "store trouble",
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - `hosts.rs`: two hosts with sshd in network namespaces.
 //! - `faults.rs`: the faults; `run.rs`: a run of hakobu with a fault; `tree_changes.rs`: trees that change during a
 //!   run; `processes.rs`: processes, from `/proc`.
+//! - `object_store/`: an object store behind a proxy that spoils requests.
 //! - `plants.rs`: the faults that are planted in hakobu to see whether the harness finds them.
 //! - `leftovers.rs`: names of what is created outside the harness's directory, and cleaning up after a harness that was
 //!   killed.
@@ -21,6 +22,7 @@ pub mod file_system;
 pub mod fuse;
 pub mod hosts;
 pub mod leftovers;
+pub mod object_store;
 pub mod plants;
 pub mod processes;
 pub mod run;

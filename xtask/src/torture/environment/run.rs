@@ -249,7 +249,8 @@ impl<'f> FaultyRun<'f> {
                 self.undo = Some((Instant::now() + Duration::from_millis(*ms), FaultReversal::LinkUp(*host)));
                 return Ok(true);
             }
-            Fault::Inject { .. } => return Ok(false),
+            // The harness arranges for these before the run.
+            Fault::Inject { .. } | Fault::StoreTrouble { .. } => return Ok(false),
             Fault::SourceChanges { seed, .. } => {
                 let source = around.source.context("no source to change")?.to_owned();
                 let (enough, seed) = (Arc::new(AtomicBool::new(false)), *seed);

@@ -17,6 +17,7 @@ fn entry(kind: SeenKind, number: u64) -> SeenEntry {
         ctime: time,
         room: 0,
         told_bytes: 0,
+        stored: None,
     }
 }
 

@@ -47,6 +47,11 @@ impl PlayState<'_> {
             let of = |side: &Snapshot| side.get(path).map_or(0, |entry| entry.mtime.s);
             self.able.seen_early_step_ns > 1 && of(source) < 0 && of(source).abs_diff(of(target)) < 2
         };
+        // What has no metadata in a store is compared with what new files get.
+        let is_bare = |path: &Name| {
+            let of = |side: &Snapshot| side.get(path).and_then(|entry| entry.stored);
+            [of(source), of(target)].into_iter().flatten().any(|stored| stored.is_bare)
+        };
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
@@ -56,6 +61,7 @@ impl PlayState<'_> {
             let untold = self.able.mtime_step_ns > 1 && target.values().filter(is_fine).count() < 2;
             let close = word == "time" && (self.able.seen_step_ns > 1 || untold || is_early(path));
             narrower
+                || attributes && is_bare(path)
                 || close
                 || word == "links" && (untried || is_kin(path))
                 || word == "links" && lies
