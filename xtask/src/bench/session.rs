@@ -15,7 +15,7 @@ use super::memory_meter::MemoryMeter;
 use super::peers::Peers;
 use super::proof::{self, SourceDigests};
 use super::results::{GroupResult, MethodResult};
-use super::rows::{BenchMethod, Group, RunMode, Target};
+use super::rows::{BenchMethod, Group, RunMode, StoreSides, Target};
 use super::runs::{Lines, MethodFailure, MethodTiming, once};
 use super::scratch_space::ScratchSpace;
 use super::sources::BenchSource;
@@ -198,7 +198,8 @@ impl Session<'_> {
         if reported.is_some() {
             runner.result.peaks = Some(peaks);
             let single = group.travels.then_some(self.digests);
-            proof::reported(&report, runner.method, data.paths(runner.source)?, single)?;
+            let in_store = group.store != StoreSides::None;
+            proof::reported(&report, runner.method, data.paths(runner.source)?, single, in_store)?;
         }
         if group.target == Target::Equal && group.store.has_target() {
             // What was damaged is repaired; now there is nothing to do.

@@ -48,6 +48,9 @@ impl StoreKind {
                 SECRET_KEY,
                 "--region",
                 "us-east-1",
+                // As in other stores. By default each request takes a connection of its own.
+                "--keep-alive",
+                "--quiet",
                 "posix",
                 &folder,
             ]
@@ -101,6 +104,9 @@ impl StoreProcess {
         command.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
         command.env("RCLONE_CONFIG", "/dev/null").env("RCLONE_CONFIG_STORE_TYPE", "s3");
         command.env("RCLONE_CONFIG_STORE_PROVIDER", "Other").env("RCLONE_CONFIG_STORE_ENV_AUTH", "true");
-        command.env("RCLONE_CONFIG_STORE_ENDPOINT", &endpoint);
+        // The bucket was made as a folder, without what the server would answer to another attempt.
+        command
+            .env("RCLONE_CONFIG_STORE_ENDPOINT", &endpoint)
+            .env("RCLONE_CONFIG_STORE_NO_CHECK_BUCKET", "true");
     }
 }
