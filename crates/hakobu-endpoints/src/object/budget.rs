@@ -2,11 +2,12 @@
 //! second, and is halved when the store asks for less.
 
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// The requests in flight at the beginning.
 const START: usize = 16;
@@ -97,10 +98,15 @@ impl BudgetRule {
     }
 }
 
+/// The share of the budget that is divided among all connections as their own: one half.
+const OWN_DIVISOR: usize = 2;
+
 /// The requests that may be in flight, for all lanes of a bucket.
 #[derive(Debug)]
 pub(crate) struct RequestBudget {
     permits: Semaphore,
+    /// The connections with a share of their own.
+    shares: AtomicUsize,
     state: Mutex<BudgetState>,
 }
 
@@ -116,13 +122,30 @@ struct BudgetState {
 impl Default for RequestBudget {
     fn default() -> Self {
         let state = BudgetState { rule: BudgetRule::new(), permits: START, paused_until: None };
-        Self { permits: Semaphore::new(START), state: Mutex::new(state) }
+        Self { permits: Semaphore::new(START), shares: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 }
 
 impl RequestBudget {
-    /// Waits until another request of a lane may be sent.
-    pub(crate) async fn take<'a>(&'a self, reserve: &'a LaneReserve) -> RequestPermit<'a> {
+    /// Returns a share for connections that are driven by themselves.
+    pub(crate) fn share(&self) -> BudgetShare {
+        self.shares.fetch_add(1, Ordering::Relaxed);
+        BudgetShare::default()
+    }
+
+    /// Divides the budget among one share less.
+    pub(crate) fn end_share(&self) {
+        self.shares.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns the requests that a share may have in flight even if the budget is used up.
+    fn own(&self) -> usize {
+        let shares = self.shares.load(Ordering::Relaxed).max(1);
+        (self.state().rule.limit / OWN_DIVISOR / shares).max(1)
+    }
+
+    /// Waits until another request may be sent by these connections.
+    pub(crate) async fn take(&self, share: &BudgetShare) -> RequestPermit<'_> {
         loop {
             let paused = self.state().paused_until;
             match paused.map(|until| until.saturating_duration_since(Instant::now())) {
@@ -130,19 +153,19 @@ impl RequestBudget {
                 _ => break,
             }
         }
-        let (mut permit, mut reserved) = (self.permits.try_acquire().ok(), None);
+        let mut permit = self.permits.try_acquire().ok();
         if permit.is_none() {
             self.state().rule.was_full = true;
-            reserved = reserve.0.try_acquire().ok();
         }
-        if permit.is_none() && reserved.is_none() {
-            let (shared, own) = (pin!(self.permits.acquire()), pin!(reserve.0.acquire()));
-            match select(shared, own).await {
+        while permit.is_none() && share.in_flight.load(Ordering::Relaxed) >= self.own() {
+            // The places in the budget may be those of ends that nothing drives.
+            match select(pin!(self.permits.acquire()), pin!(share.ended.notified())).await {
                 Either::Left((taken, _)) => permit = taken.ok(),
-                Either::Right((taken, _)) => reserved = taken.ok(),
+                Either::Right(_) => permit = self.permits.try_acquire().ok(),
             }
         }
-        RequestPermit { budget: self, permit, _reserved: reserved, sent: Instant::now() }
+        share.in_flight.fetch_add(1, Ordering::Relaxed);
+        RequestPermit { budget: self, permit, share: share.clone(), sent: Instant::now() }
     }
 
     fn state(&self) -> MutexGuard<'_, BudgetState> {
@@ -156,17 +179,14 @@ impl RequestBudget {
     }
 }
 
-/// One request of a lane that may always be in flight.
-///
-/// The requests of a lane make progress only while the engine waits for this lane. So those of another lane can hold the
-/// whole budget, and make no progress because the engine waits for this one.
-#[derive(Debug)]
-pub(crate) struct LaneReserve(Semaphore);
-
-impl Default for LaneReserve {
-    fn default() -> Self {
-        Self(Semaphore::new(1))
-    }
+/// The requests of connections that make progress on their own, such as those of one end of a lane. While a lane waits for
+/// one end, nothing reads the answers of the other end, which keeps its place in the budget. So each has a share that the
+/// others cannot use up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BudgetShare {
+    in_flight: Arc<AtomicUsize>,
+    /// Told when one of its requests has ended.
+    ended: Arc<Notify>,
 }
 
 /// A request in flight.
@@ -174,7 +194,7 @@ impl Default for LaneReserve {
 pub(crate) struct RequestPermit<'a> {
     budget: &'a RequestBudget,
     permit: Option<SemaphorePermit<'a>>,
-    _reserved: Option<SemaphorePermit<'a>>,
+    share: BudgetShare,
     sent: Instant,
 }
 
@@ -197,6 +217,8 @@ impl RequestPermit<'_> {
 
 impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
+        self.share.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.share.ended.notify_one();
         let mut state = self.budget.state();
         let limit = state.rule.limit;
         if state.permits > limit
@@ -213,6 +235,7 @@ impl Drop for RequestPermit<'_> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::join_all;
     use proptest::prelude::*;
 
     use super::*;
@@ -290,48 +313,53 @@ mod tests {
     fn permits_follow_the_limit() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (budget, lane) = (RequestBudget::default(), LaneReserve::default());
-            let _used = lane.0.acquire().await.unwrap();
+            let budget = RequestBudget::default();
+            let share = budget.share();
             let mut taken = Vec::new();
             for _ in 0..START {
-                taken.push(budget.take(&lane).await);
+                taken.push(budget.take(&share).await);
             }
             assert!(
-                tokio::time::timeout(Duration::from_millis(5), budget.take(&lane)).await.is_err(),
+                tokio::time::timeout(Duration::from_millis(5), budget.take(&share)).await.is_err(),
                 "all are taken"
             );
             taken[0].refused(None);
             assert_eq!(budget.limit(), START / 2);
             taken.truncate(START / 2);
             assert!(
-                tokio::time::timeout(Duration::from_millis(5), budget.take(&lane)).await.is_err(),
+                tokio::time::timeout(Duration::from_millis(5), budget.take(&share)).await.is_err(),
                 "withdrawn"
             );
             taken.pop();
-            assert!(tokio::time::timeout(Duration::from_secs(9), budget.take(&lane)).await.is_ok());
+            assert!(tokio::time::timeout(Duration::from_secs(9), budget.take(&share)).await.is_ok());
         });
     }
 
     #[test]
-    fn a_lane_always_has_one_request() {
+    fn an_end_that_is_not_driven_leaves_others_their_share() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (budget, stuck, lane) =
-                (RequestBudget::default(), LaneReserve::default(), LaneReserve::default());
+            let budget = RequestBudget::default();
+            let [one, other] = [budget.share(), budget.share()];
+            let mut waiting = Vec::new();
+            for _ in 0..START {
+                waiting.push(budget.take(&one).await);
+            }
             let mut taken = Vec::new();
-            for _ in 0..=START {
-                taken.push(budget.take(&stuck).await);
+            for _ in 0..START / 4 {
+                let taking = tokio::time::timeout(Duration::from_secs(9), budget.take(&other));
+                taken.push(taking.await.expect("its share"));
             }
-            // One that waits, and is not polled any more, takes what is given back first.
-            let mut waits = Box::pin(budget.take(&stuck));
-            assert!(tokio::time::timeout(Duration::from_millis(5), &mut waits).await.is_err());
-            for _ in 0..3 {
-                let limit = Duration::from_secs(9);
-                let one = tokio::time::timeout(limit, budget.take(&lane)).await.unwrap();
-                assert!(tokio::time::timeout(Duration::from_millis(5), budget.take(&lane)).await.is_err());
-                drop(one);
-            }
-            assert_eq!(budget.limit(), START);
+            let more = tokio::time::timeout(Duration::from_millis(5), budget.take(&other));
+            assert!(more.await.is_err(), "no more than its share");
+            taken.pop();
+            let again = tokio::time::timeout(Duration::from_secs(9), budget.take(&other));
+            taken.push(again.await.expect("its share again"));
+            // Those that wait take the places of those that end, one after another.
+            let mut queue = Box::pin(join_all((0..50).map(|_| async { drop(budget.take(&other).await) })));
+            assert!(tokio::time::timeout(Duration::from_millis(5), &mut queue).await.is_err());
+            taken.pop();
+            assert!(tokio::time::timeout(Duration::from_secs(9), queue).await.is_ok());
         });
     }
 }

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use http_body::Body as _;
 use tokio::time::{Instant, Sleep};
 
-use super::budget::{LaneReserve, RequestBudget, RequestPermit};
+use super::budget::{BudgetShare, RequestBudget, RequestPermit};
 use super::clock::ClockInterval;
 use super::content::ContentBody;
 use super::counts::{RequestCounters, RequestKind};
@@ -28,7 +28,7 @@ pub struct HttpLimits {
     pub stall: Duration,
     /// The longest time from the first attempt to the beginning of the last one.
     pub retries: Duration,
-    /// The longest such time before the store has ever answered, when a wrong address is more likely than a store that is busy.
+    /// The same before the store has ever answered, when a wrong address is more likely than a store that is busy.
     pub first_answer: Duration,
 }
 
@@ -54,13 +54,35 @@ pub(crate) struct HttpShared {
     pub(crate) budget: RequestBudget,
     pub(crate) counters: Arc<RequestCounters>,
     pub(crate) clock: ClockInterval,
+    pub(crate) answer_time: AnswerTime,
+}
+
+/// The shortest time from a request to the beginning of its answer, in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct AnswerTime(AtomicU64);
+
+impl Default for AnswerTime {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl AnswerTime {
+    fn add(&self, time: Duration) {
+        self.0.fetch_min(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns the time, or `None` before the first answer.
+    pub(crate) fn least(&self) -> Option<Duration> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|time| *time < u64::MAX).map(Duration::from_nanos)
+    }
 }
 
 /// The connections of a lane.
 pub(crate) struct HttpClient {
     client: reqwest::Client,
-    reserve: LaneReserve,
     shared: Arc<HttpShared>,
+    share: BudgetShare,
 }
 
 /// A request, as it goes out.
@@ -148,6 +170,12 @@ fn innermost(error: &reqwest::Error) -> String {
     }
 }
 
+impl Drop for HttpClient {
+    fn drop(&mut self) {
+        self.shared.budget.end_share();
+    }
+}
+
 impl HttpClient {
     /// Sets up the client of a lane.
     ///
@@ -164,14 +192,14 @@ impl HttpClient {
             .tcp_nodelay(true)
             .build();
         match client {
-            Ok(client) => Ok(Self { client, reserve: LaneReserve::default(), shared }),
+            Ok(client) => Ok(Self { client, share: shared.budget.share(), shared }),
             Err(error) => Err(HttpFailure::of(&error).into_error("setting up HTTPS")),
         }
     }
 
     /// Sends a request once, and returns when its answer begins.
     pub(crate) async fn send(&self, request: HttpRequest<'_>) -> Result<HttpAnswer<'_>, HttpFailure> {
-        let permit = self.shared.budget.take(&self.reserve).await;
+        let permit = self.shared.budget.take(&self.share).await;
         self.shared.counters.add(request.kind, request.is_retry);
         let taken = Arc::new(AtomicU64::new(0));
         let is_empty = request.content.iter().all(Bytes::is_empty);
@@ -186,9 +214,10 @@ impl HttpClient {
             let content = ContentBody::new(request.content, Arc::clone(&taken), counters);
             building = building.body(reqwest::Body::wrap(content));
         }
-        let sent = SystemTime::now();
+        let (sent, began) = (SystemTime::now(), Instant::now());
         let answer = self.wait(building.send(), &taken).await?;
         permit.answered();
+        self.shared.answer_time.add(began.elapsed());
         let (head, body) = http::Response::from(answer).into_parts();
         if let Some(date) = date_of(&head.headers) {
             self.shared.clock.add(date, sent, SystemTime::now());

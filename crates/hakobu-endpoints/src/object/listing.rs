@@ -21,6 +21,8 @@ use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
 
 /// The entries of a directory of which one tells which characters its keys consist of.
 const ALPHABET_STEP: usize = 16;
+/// The most keys that are held until they are entries of listings.
+const KEYS_MAX: usize = 64 << 10;
 
 /// Lists directories of a bucket.
 #[derive(Clone, Copy)]
@@ -104,7 +106,7 @@ impl KeyLister<'_> {
         }
         for listing in along {
             // A listing comes before those of directories below it, so none may be left out between others.
-            used += listing.result.as_ref().map_or(0, Listing::len);
+            used += entries_of(&listing);
             if used > budget as usize {
                 break;
             }
@@ -121,8 +123,8 @@ impl KeyLister<'_> {
     ) -> Result<Listing> {
         // A request for less than a page of the store costs as much.
         let page = self.api.limits().list_page.max(1);
-        let entries = (budget / page).max(1) * page;
-        let (mut listing, mut after) = (Listing::default(), None::<Position>);
+        let entries = (budget.min(KEYS_MAX) / page).max(1) * page;
+        let (mut listing, mut after, mut came) = (Listing::default(), None::<Position>, 0);
         loop {
             if let Some(Position(last)) = after.as_ref().filter(|_| self.is_wide(&listing)) {
                 self.rest(directory, last, &mut listing).await?;
@@ -134,7 +136,11 @@ impl KeyLister<'_> {
                 listing.push(page.listing.name(index), *page.listing.metadata(index))?;
             }
             page.listing.refused().iter().for_each(|refused| listing.refuse(refused.clone()));
-            along.extend(page.below);
+            // What is more than the budget would be left out later.
+            if came <= budget {
+                came += page.below.iter().map(entries_of).sum::<usize>();
+                along.extend(page.below);
+            }
             after = page.next;
             if after.is_none() {
                 sort_by_names(&mut listing);
@@ -145,6 +151,11 @@ impl KeyLister<'_> {
             }
         }
     }
+}
+
+/// Returns the number of entries of a listing.
+fn entries_of(listing: &DirectoryListing) -> usize {
+    listing.result.as_ref().map_or(0, Listing::len)
 }
 
 /// Sorts a complete listing. Keys are in order, which names that are spelled differently are not.

@@ -70,7 +70,8 @@ impl Worker<'_> {
         task.target = TargetState::Absent;
         let path = task.node.target.clone();
         let changes = vec![Change::Remove { path, directory: false, kept_names: 0 }];
-        let TargetOutcome::PackWritten { failures, .. } = self.ask_target(TargetOp::Apply { changes })? else {
+        let TargetOutcome::PackWritten { failures, .. } = self.ask_target(TargetOp::Apply { changes })?
+        else {
             return Err(unexpected());
         };
         let Some((_, error)) = failures.into_iter().next() else { return Ok(true) };
@@ -213,9 +214,7 @@ impl Worker<'_> {
             return Ok(PrefetchedDirectory { listing, below: Prefetched::default() });
         }
         let directories = vec![origin.path.clone()];
-        // A store that lists in order may list everything below a directory at once.
-        let may_be_flat = self.shared.setup.source.capabilities().lists_in_order;
-        let budget = if may_be_flat { self.shared.portions.prefetched } else { 0 };
+        let budget = self.shared.portions.prefetched_source;
         let list = SourceOp::List { root: origin.root, directories, budget, detail };
         let SourceOutcome::Listed(listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listed = listed.into_iter();

@@ -17,6 +17,7 @@ mod target;
 mod xml;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::extent::Extent;
@@ -60,6 +61,10 @@ impl Bucket for Arc<S3Bucket> {
 
     fn clock(&self) -> Option<ClockOffset> {
         self.http.clock.offset()
+    }
+
+    fn answer_time(&self) -> Option<Duration> {
+        self.http.answer_time.least()
     }
 
     fn connect(&self) -> Result<Box<dyn ObjectApi>> {
