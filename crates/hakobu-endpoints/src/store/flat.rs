@@ -1,6 +1,6 @@
 //! Assembles listings of directories from keys that were listed without regard to slashes.
 
-use hakobu_core::entry::EntryMetadata;
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::event::Failure;
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::path::{EntryPath, check_name};
@@ -15,7 +15,8 @@ pub type FlatKey<'a> = (&'a [u8], EntryMetadata);
 ///
 /// The keys are sorted, and complete between the first and the last. With `more`, further keys may follow, so the
 /// directory of the last key may be incomplete. That directory is listed as an entry, but its own entries are left out.
-/// With `has_markers`, a key with a slash at its end is the object of a directory, and not an entry in it.
+/// With `has_markers`, a key with a slash at its end is the object of a directory, and not an entry in it; its metadata
+/// counts if it is that of a directory.
 ///
 /// # Errors
 /// If there are more entries than a listing can hold.
@@ -81,7 +82,10 @@ impl KeyGrouping {
                 listing.push(name, *metadata)?;
                 continue;
             }
-            listing.push(name, self.of_directories)?;
+            // Its own object comes first, and may show what it is.
+            let own = group.first().filter(|(key, _)| self.has_markers && *key == shown);
+            let own = own.filter(|(_, metadata)| metadata.kind == EntryKind::Directory);
+            listing.push(name, own.map_or(self.of_directories, |(_, metadata)| *metadata))?;
             let is_complete = !(more && rest.is_empty());
             if let (true, Ok(path)) = (is_complete, directory.join(name)) {
                 let inner: Vec<FlatKey<'_>> =
@@ -98,8 +102,6 @@ impl KeyGrouping {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::entry::EntryKind;
-
     use super::*;
 
     fn told(keys: &[&str], more: bool) -> (String, Vec<String>, Option<String>) {

@@ -159,6 +159,10 @@ impl ObjectWriter {
                 }
             }
         }
+        if !keys.is_empty() && !serves_others && !keys.contains(&prefix) {
+            // A store may list the directory's own object elsewhere.
+            keys.push(prefix.clone());
+        }
         for some in keys.chunks(limits.delete_batch.max(1)) {
             self.api.delete(some).await?.into_iter().collect::<Result<()>>()?;
         }
