@@ -11,9 +11,9 @@ mod put;
 mod refusal;
 mod request;
 mod sign;
-mod spelling;
+pub(in crate::object) mod spelling;
 mod target;
-mod xml;
+pub(in crate::object) mod xml;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
