@@ -27,7 +27,8 @@ pub(crate) async fn look(
     check_page(&page, &prefix)?;
     let of_directory = |metadata: EntryMetadata| DescribedObject { metadata, digest: None };
     match page.objects.first() {
-        Some(first) if first.key == prefix => {
+        // In a store with an order of its own, the root's object is not among those in it.
+        Some(first) if first.key == prefix || path.is_root() && has_hidden_object(api, &prefix) => {
             let head = api.head(&prefix).await?;
             Ok(Some(
                 head.map_or_else(|| of_directory(implied()), |head| described(api.limits(), &head, true)),
@@ -37,4 +38,9 @@ pub(crate) async fn look(
         None if path.is_root() => Ok(Some(of_directory(implied()))),
         None => Ok(None),
     }
+}
+
+/// Returns true if a directory's own object is not listed with those in it.
+fn has_hidden_object(api: &dyn ObjectApi, prefix: &str) -> bool {
+    !api.limits().lists_bytewise && !prefix.is_empty()
 }

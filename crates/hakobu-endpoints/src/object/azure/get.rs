@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
-use hakobu_core::{ErrorKind, Result};
+use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, Method};
 
@@ -155,11 +155,30 @@ impl AzureLane {
         let answer = match self.perform(&request).await {
             Ok(answer) => answer,
             Err(AzureFailure::Refused { refusal, .. }) if refusal.is_missing_blob() => return Ok(None),
-            Err(failure) => return Err(self.error(&request, failure)),
+            Err(failure) => return Err(self.head_failed(&request, key, failure).await),
         };
         let head = answer.length.and_then(|size_bytes| head_of(&answer.headers, size_bytes));
         let wrong = || self.error_of(ErrorKind::Protocol, during, key, "the answer has no size or no time");
         Ok(Some((head.ok_or_else(wrong)?, answer.headers)))
+    }
+
+    /// Finds out what a failed HEAD means: its answer has a code at most. That of a GET has the reason.
+    async fn head_failed(&self, request: &AzureRequest<'_>, key: &str, failure: AzureFailure) -> Error {
+        let lacks_words = matches!(
+            &failure,
+            AzureFailure::Refused { refusal, .. }
+                if refusal.needs_words() && matches!(refusal.status, 400 | 401 | 403 | 404)
+        );
+        let byte = Extent { offset: 0, length: 1 };
+        match lacks_words {
+            true => match self.open_object(key, Some(byte), None).await {
+                Err(error) if error.kind != ErrorKind::SourceVanished => {
+                    Error { during: INSPECTING.into(), ..error }
+                }
+                _ => self.error(request, failure),
+            },
+            false => self.error(request, failure),
+        }
     }
 
     pub(super) async fn get(
@@ -221,7 +240,7 @@ impl AzureLane {
         key: &str,
         failure: AzureFailure,
         is_versioned: bool,
-    ) -> hakobu_core::Error {
+    ) -> Error {
         let told = |kind, cause| self.error_of(kind, READING, blob_name(key), cause);
         if let AzureFailure::Refused { refusal, .. } = &failure {
             if refusal.is_condition() {

@@ -100,6 +100,12 @@ impl AzureRefusal {
         self.is(&["BlobNotFound"])
     }
 
+    /// Returns true if an answer without a body leaves the reason open.
+    pub(crate) fn needs_words(&self) -> bool {
+        self.message.is_empty()
+            && (self.code.is_empty() || self.is(&["AuthorizationFailure", "AuthenticationFailed"]))
+    }
+
     /// Returns true if the store says that nothing was done.
     pub(crate) fn is_certain(&self) -> bool {
         self.status < 500 || self.is(&["ServerBusy"])
@@ -223,9 +229,10 @@ impl AzureRefusal {
             let cause = format!("the account {account} takes no keys and no signatures made with them");
             return Some((cause, "unset AZURE_STORAGE_KEY and log in with az login".to_owned()));
         }
-        if !self.is(&["AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation"])
-            && self.status != 401
-        {
+        let codes = ["AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation"];
+        // Azurite has another code for it.
+        let is_named_otherwise = self.message.contains("failed to authenticate");
+        if !self.is(&codes) && self.status != 401 && !is_named_otherwise {
             return None;
         }
         let detail = self.detail.to_ascii_lowercase();

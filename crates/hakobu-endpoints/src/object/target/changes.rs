@@ -19,6 +19,10 @@ impl ObjectWriter {
     /// Applies changes: those that do not depend on each other at the same time.
     pub(super) async fn apply(&self, changes: &[Change]) -> Result<TargetOutcome> {
         let (mut failures, mut losses) = (Vec::new(), Losses::default());
+        let _in_order = match changes.iter().any(is_directory_removal) {
+            true => Some(self.removing.lock().await),
+            false => None,
+        };
         let mut index = 0;
         // Changes of directories depend on earlier removals.
         for some in changes.chunk_by(|one, next| is_file_removal(one) == is_file_removal(next)) {
@@ -172,6 +176,10 @@ impl ObjectWriter {
 
 fn is_file_removal(change: &Change) -> bool {
     matches!(change, Change::Remove { directory: false, .. })
+}
+
+fn is_directory_removal(change: &Change) -> bool {
+    matches!(change, Change::Remove { directory: true, .. })
 }
 
 fn is_removal(change: &Change) -> bool {

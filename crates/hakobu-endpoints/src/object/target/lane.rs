@@ -39,6 +39,8 @@ pub(super) struct ObjectWriter {
     pub(super) drafts: Arc<ObjectDrafts>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
+    /// Held while directories are removed: one that is asked for later may contain them.
+    pub(super) removing: tokio::sync::Mutex<()>,
     /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
     pub(super) journals: Option<PathBuf>,
 }

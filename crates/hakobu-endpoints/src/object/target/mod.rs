@@ -95,6 +95,7 @@ impl TargetEndpoint for ObjectTarget {
             drafts: Arc::clone(&self.drafts),
             buffers: LaneBuffers::default(),
             in_flight,
+            removing: tokio::sync::Mutex::default(),
             journals: self.journals.clone(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
