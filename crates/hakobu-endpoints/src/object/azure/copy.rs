@@ -67,7 +67,7 @@ impl AzureLane {
     }
 
     /// Gives an object other metadata. Its content type and its tier stay.
-    async fn set_metadata(
+    pub(super) async fn set_metadata(
         &self,
         source: CopySource<'_>,
         properties: &ObjectProperties,

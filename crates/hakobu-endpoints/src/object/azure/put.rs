@@ -4,11 +4,11 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, Method};
 
-use super::get::METADATA_PREFIX;
+use super::get::{METADATA_PREFIX, is_folder};
 use super::request::{AzureFailure, AzureLane, AzureRequest};
 use super::spelling::{crc64_of, crc64_text, etag_of};
 use crate::object::api::{
-    ObjectHead, ObjectProperties, ObjectVersion, PutCondition, PutObject, StoredObject,
+    CopySource, ObjectHead, ObjectProperties, ObjectVersion, PutCondition, PutObject, StoredObject,
 };
 use crate::object::counts::RequestKind;
 
@@ -116,6 +116,39 @@ pub(super) fn is_checked(headers: &HeaderMap, sent: Option<u64>) -> Result<bool,
 
 impl AzureLane {
     pub(super) async fn put(&self, object: PutObject<'_>) -> Result<StoredObject> {
+        if object.key.ends_with('/') {
+            return self.put_marker(object).await;
+        }
+        self.put_blob(object).await
+    }
+
+    /// Stores the object of a directory, unless a file has its name.
+    async fn put_marker(&self, object: PutObject<'_>) -> Result<StoredObject> {
+        let PutObject { key, properties, condition, .. } = object;
+        let is_free = *condition == PutCondition::None;
+        let absent = PutCondition::IfAbsent;
+        let stored = match is_free {
+            true => self.put_blob(PutObject { condition: &absent, ..object }).await,
+            false => return self.put_blob(object).await,
+        };
+        let error = match stored {
+            Err(error) if error.kind == ErrorKind::Conflict => error,
+            stored => return stored,
+        };
+        match self.blob_head(key, STORING).await? {
+            Some((head, _)) if is_folder(&head.metadata) => {
+                let source = CopySource { bucket: None, key, version: Some(&head.version) };
+                self.set_metadata(source, properties).await
+            }
+            Some(_) => {
+                let cause = "an object of the same name is in its place";
+                Err(self.error_of(ErrorKind::Conflict, STORING, key, cause).hint("rename one of them"))
+            }
+            None => Err(error),
+        }
+    }
+
+    async fn put_blob(&self, object: PutObject<'_>) -> Result<StoredObject> {
         let PutObject { key, content, properties, condition, crc64 } = object;
         let size_bytes: u64 = content.iter().map(|piece| piece.len() as u64).sum();
         let request = AzureRequest::new(RequestKind::Put, Method::PUT, STORING)

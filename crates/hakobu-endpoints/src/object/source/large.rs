@@ -11,7 +11,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectReader;
 use crate::local::errno::{changed, vanished};
-use crate::object::api::{BodyStream, ObjectHead, ObjectVersion};
+use crate::object::api::{BodyStream, ObjectHead, ObjectVersion, StoreLimits};
+use crate::object::entry::described;
 
 /// The bytes that one request for a large object asks for.
 pub(super) const RANGE_BYTES: u64 = 4 * CHUNK_BYTES;
@@ -29,10 +30,14 @@ impl PinnedVersions {
     ///
     /// # Errors
     /// `SourceChanged` if it is another one, or not the object that was listed.
-    fn pin(&self, file: &SourceFile, head: &ObjectHead) -> Result<()> {
+    fn pin(&self, limits: &StoreLimits, file: &SourceFile, head: &ObjectHead) -> Result<()> {
+        // Two objects of one second differ in the time that their metadata has, if listings show that.
+        let has_listed_time =
+            !limits.lists_metadata || described(limits, head, false).metadata.mtime == file.metadata.mtime;
         // Listings may have fractions of a second that answers lack.
         let is_listed = head.size_bytes == file.metadata.size_bytes
-            && (head.uploaded.seconds == file.metadata.ctime.seconds);
+            && head.uploaded.seconds == file.metadata.ctime.seconds
+            && has_listed_time;
         if !is_listed {
             return Err(changed("reading"));
         }
@@ -94,7 +99,7 @@ impl ObjectReader {
             Extent { offset: extent.offset, length: end.min(file.metadata.size_bytes) - extent.offset };
         let pinned = self.versions.get(file);
         let body = self.api.get(&key, Some(range), pinned.as_ref()).await?;
-        self.versions.pin(file, &body.head)?;
+        self.versions.pin(self.api.limits(), file, &body.head)?;
         let (offset, end) = (range.offset, range.end());
         Ok(OpenRange { file: Arc::clone(file), offset, end, rest: Bytes::new(), chunks: body.chunks })
     }
@@ -103,7 +108,7 @@ impl ObjectReader {
     pub(super) async fn revalidate(&self, file: &Arc<SourceFile>) -> Result<()> {
         let head = self.api.head(&self.root(file.root)?.key(&file.path)?).await?;
         let head = head.ok_or_else(|| vanished("reading"))?;
-        let is_same = self.versions.pin(file, &head);
+        let is_same = self.versions.pin(self.api.limits(), file, &head);
         self.versions.forget(file);
         is_same
     }

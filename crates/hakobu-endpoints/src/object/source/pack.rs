@@ -88,7 +88,12 @@ async fn entry(
 ) -> Result<SmallObject> {
     let (name, listed) = picked(picks, index)?;
     let object = read_small(api, &root.key(&directory.join(name)?)?, bytes_max).await?;
-    match listed_attributes(api.limits()).may_be(listed.kind, object.entry.metadata.kind) {
+    let (shown, now) = (listed_attributes(api.limits()), &object.entry.metadata);
+    // A link of which the listing shows everything is the listed one or none.
+    let is_another_link = shown.kinds
+        && listed.kind == EntryKind::Symlink
+        && (listed.mtime, listed.size_bytes) != (now.mtime, now.size_bytes);
+    match shown.may_be(listed.kind, now.kind) && !is_another_link {
         true => Ok(object),
         false => Err(changed("reading")),
     }

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{Change, TargetOutcome};
-use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::entry::{Attributes, EntryKind, FileTime};
 use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -93,7 +93,17 @@ impl ObjectWriter {
             condition: &PutCondition::None,
             crc64: Some(0),
         };
-        self.api.put(put).await.map(|_| lost)
+        match self.api.put(put).await {
+            // A file has the name. Without an object of its own, the directory has these attributes.
+            Err(error)
+                if error.kind == ErrorKind::Conflict
+                    && attributes.mode == 0o755
+                    && attributes.mtime == FileTime::default() =>
+            {
+                Ok(lost)
+            }
+            stored => stored.map(|_| lost),
+        }
     }
 
     /// Gives an object other attributes, by a copy onto itself.

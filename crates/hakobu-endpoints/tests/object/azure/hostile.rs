@@ -2,6 +2,7 @@
 
 use hakobu_core::ErrorKind;
 use hakobu_core::extent::Extent;
+use hakobu_endpoints::object::api::PutCondition;
 use hakobu_testkit::http::{ScriptedAnswer, ScriptedServer};
 
 use super::super::assert_names;
@@ -88,4 +89,24 @@ fn a_store_that_ignores_conditions_is_noticed() {
         hakobu_endpoints::object::api::ObjectVersion { etag: Some("\"old\"".to_owned()), generation: None };
     let read = lane.runtime.run(lane.api.get("a", None, Some(&version)));
     assert_eq!(read.err().map(|error| error.kind), Some(ErrorKind::SourceChanged));
+}
+
+#[test]
+fn a_directory_of_a_hierarchical_namespace_gets_its_attributes() {
+    let server = ScriptedServer::start(None, |request| match request.method.as_str() {
+        "HEAD" => ScriptedAnswer::with(200, &[DATE, "ETag: \"e\"", "x-ms-meta-hdi_isfolder: true"], ""),
+        _ if request.target.contains("comp=metadata") => ScriptedAnswer::with(200, &["ETag: \"f\""], ""),
+        _ => ScriptedAnswer::with(409, &["x-ms-error-code: ResourceTypeMismatch"], ""),
+    })
+    .unwrap();
+    let lane = AzureTestLane::behind(&server);
+    let put = |key: &str| lane.put_with(key, b"", &PutCondition::None, &[("hdi_isfolder", "true")]);
+    put("d/").unwrap();
+    let request = server.requests().pop().unwrap();
+    assert!(request.target.starts_with("/devstoreaccount1/container/d?"), "{}", request.target);
+    assert_eq!(
+        (request.header("x-ms-meta-hdi_isfolder"), request.header("if-match")),
+        (Some("true"), Some("\"e\""))
+    );
+    assert_eq!(put("d").unwrap_err().kind, ErrorKind::Conflict);
 }

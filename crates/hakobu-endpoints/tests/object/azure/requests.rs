@@ -10,7 +10,7 @@ use hakobu_endpoints::object::api::{
 use hakobu_endpoints::object::azure::{AzureNewObjects, AzureSettings};
 use hakobu_testkit::stores::StoreServer;
 
-use super::super::noise;
+use super::super::{assert_names, noise};
 use super::{AzureTestLane, azurite, environment, new_container, settings};
 
 #[test]
@@ -142,6 +142,25 @@ fn deletions_tell_files_from_directories() {
     assert!(lane.runtime.run(lane.api.head("dir/")).unwrap().is_some());
     delete(&["file", "dir/"]).unwrap();
     assert_eq!(lane.page("", false).unwrap().objects.len(), 0);
+}
+
+#[test]
+fn a_file_is_not_replaced_by_the_object_of_a_directory() {
+    let server = azurite();
+    let lane = AzureTestLane::of(&server);
+    let marker =
+        |mtime| lane.put_with("a/", b"", &PutCondition::None, &[("hdi_isfolder", "true"), ("mtime", mtime)]);
+    lane.put("a", b"content").unwrap();
+    let error = marker("1").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict);
+    assert_names(&error, &["an object of the same name", "rename one of them"]);
+    assert_eq!(lane.get("a", None).unwrap(), b"content");
+    lane.runtime.run(lane.api.delete(&["a".to_owned()])).unwrap();
+    for mtime in ["1", "2"] {
+        marker(mtime).unwrap();
+        let head = lane.runtime.run(lane.api.head("a/")).unwrap().unwrap();
+        assert!(head.metadata.contains(&("mtime".to_owned(), mtime.to_owned())));
+    }
 }
 
 #[test]
