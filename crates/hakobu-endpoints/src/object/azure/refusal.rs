@@ -29,6 +29,8 @@ pub(crate) struct AzureRefusal {
     /// The reason why the signature or token did not count.
     detail: String,
     pub(crate) retry_after: Option<Duration>,
+    /// True if nothing in the answer is Azure's.
+    pub(crate) is_foreign: bool,
 }
 
 /// Possible reactions to a refusal.
@@ -142,6 +144,9 @@ impl AzureRefusal {
                 "az storage blob {command} --account-name {account} --container-name '{container}' --name '{blob}'{more}"
             )
         };
+        if self.is_foreign && (300..500).contains(&self.status) && !matches!(self.status, 408 | 429) {
+            return error(ErrorKind::Protocol, self.words()).hint(NOT_AZURE);
+        }
         if self.is(&["ContainerNotFound"]) {
             return error(ErrorKind::NotFound, format!("the container {container} does not exist"))
                 .hint("containers are not created here: az storage container create makes one");
@@ -294,6 +299,8 @@ impl AzureRefusal {
     }
 }
 
+const NOT_AZURE: &str =
+    "the endpoint must be that of Azure Blob Storage: https://ACCOUNT.blob.core.windows.net";
 const DAMAGED: [&str; 3] = ["Crc64Mismatch", "Md5Mismatch", "InvalidMd5"];
 const LEASED: [&str; 3] = ["LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseAlreadyPresent"];
 const TOO_LARGE: [&str; 3] = ["MetadataTooLarge", "RequestBodyTooLarge", "InvalidResourceName"];

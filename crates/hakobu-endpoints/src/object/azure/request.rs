@@ -22,6 +22,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The largest answer of an error.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 const ERROR_CODE: &str = "x-ms-error-code";
+const REQUEST_ID: &str = "x-ms-request-id";
 const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 /// The version of the interface.
 const API_VERSION: HeaderValue = HeaderValue::from_static("2023-11-03");
@@ -293,11 +294,13 @@ impl AzureLane {
 async fn refused(answer: HttpAnswer<'_>) -> AttemptFailure {
     let (status, retry_after) = (answer.status, answer.retry_after());
     let code = answer.header(ERROR_CODE).map(str::to_owned);
+    let is_foreign = code.is_none() && answer.header(REQUEST_ID).is_none();
     let permit = answer.permit;
     // An answer that cannot be read is judged by its status.
     let body = answer.body.read_all(REFUSAL_BYTES_MAX).await.unwrap_or_default();
     let mut refusal = AzureRefusal::new(status, code.as_deref(), &body);
     refusal.retry_after = retry_after;
+    refusal.is_foreign = is_foreign;
     if refusal.remedy() == (AzureRemedy::Repeat { with_fewer: true }) {
         permit.refused(retry_after);
     }

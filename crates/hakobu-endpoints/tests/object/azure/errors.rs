@@ -122,6 +122,11 @@ fn a_server_that_is_no_store_is_told_soon() {
     for (answer, kind) in [
         (ScriptedAnswer::with(404, &[], "<html>not found"), ErrorKind::Protocol),
         (ScriptedAnswer::with(200, &[], "<html>hello</html>"), ErrorKind::Protocol),
+        // That of S3.
+        (
+            ScriptedAnswer::with(403, &[], "<Error><Code>AccessDenied</Code><Message>M</Message></Error>"),
+            ErrorKind::Protocol,
+        ),
         (ScriptedAnswer::with(302, &["Location: http://elsewhere/"], ""), ErrorKind::Protocol),
         (ScriptedAnswer::Cut(b"SSH-2.0-OpenSSH_9.9\r\n".to_vec()), ErrorKind::Protocol),
     ] {

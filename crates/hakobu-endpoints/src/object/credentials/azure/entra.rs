@@ -197,7 +197,8 @@ async fn from_authority(authority: &str, form: &[(&str, &str)]) -> Result<EntraT
 async fn from_machine(url: &str, (name, value): &(&'static str, String)) -> Result<EntraToken> {
     let client = client(MACHINE_CONNECT_LIMIT, false)?;
     let told = answered(client.get(url).header(*name, value)).await;
-    told.map_err(|error| match error.detail.starts_with(NO_ANSWER) {
+    // Elsewhere, something else may have the address.
+    told.map_err(|error| match [NO_ANSWER, STATUS].iter().any(|start| error.detail.starts_with(start)) {
         true => unauthenticated("there are none for Azure").hint(HINT),
         false => error.hint(
             "check the identity that is assigned to this machine, and AZURE_CLIENT_ID if it has several",
@@ -206,6 +207,7 @@ async fn from_machine(url: &str, (name, value): &(&'static str, String)) -> Resu
 }
 
 const NO_ANSWER: &str = "no answer";
+const STATUS: &str = "the server of tokens answers with status";
 
 fn client(connect: Duration, takes_proxies: bool) -> Result<reqwest::Client> {
     let mut building = reqwest::Client::builder()
@@ -239,9 +241,7 @@ async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken> {
     let words = ["error_description", "error"].iter().find_map(|name| told.get(name)?.as_str());
     // What follows the first line are identifiers of the request.
     let words = words.and_then(|words| words.lines().next()).map(str::to_owned);
-    Err(unauthenticated(
-        words.unwrap_or_else(|| format!("the server of tokens answers with status {status}")),
-    ))
+    Err(unauthenticated(words.unwrap_or_else(|| format!("{STATUS} {status}"))))
 }
 
 fn from_az(az: &Path) -> Result<EntraToken> {

@@ -162,12 +162,11 @@ impl AzureCredentials {
                 let proof = Mutex::new(AzureProof::Token(Arc::new(token)));
                 Ok(Self { proof, source: Some(source), renewing: tokio::sync::Mutex::new(()) })
             }
-            (Err(error), Some(owner)) if key.is_some() || sas.is_some() => {
+            (Err(_), Some(owner)) if key.is_some() || sas.is_some() => {
                 let cause = format!(
                     "the credentials in the environment are those of the account {owner}, not of {account}"
                 );
-                Err(Error { detail: cause, ..error }
-                    .hint("set AZURE_STORAGE_ACCOUNT and its key, or run az login"))
+                Err(unauthenticated(cause).hint("set AZURE_STORAGE_ACCOUNT and its key, or run az login"))
             }
             (Err(error), _) => Err(error),
         }
