@@ -6,7 +6,7 @@ use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, Obje
 use super::keys::check_page;
 
 /// The most pages in a row that a store may answer with nothing in them.
-const EMPTY_PAGES_MAX: u32 = 10_000;
+pub(crate) const EMPTY_PAGES_MAX: u32 = 10_000;
 
 /// The pages of the keys that begin with a prefix.
 pub(crate) struct KeyPages<'a> {

@@ -11,7 +11,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage};
 use super::entry::{listed, plain};
-use super::key_pages::KeyPages;
+use super::key_pages::{EMPTY_PAGES_MAX, KeyPages};
 use super::keys::{KeyRoot, check_page};
 use super::metadata::sidecar::SIDECAR_DIRECTORY;
 use crate::local::errno::foreign;
@@ -93,8 +93,8 @@ impl KeyLister<'_> {
         entries: usize,
     ) -> Result<ListingPage> {
         if !self.api.limits().lists_bytewise {
-            let (mut along, directory) = (VecDeque::new(), directory.clone());
-            let listing = self.by_level(&directory, ENTRIES_MAX, &mut along).await?;
+            let mut along = VecDeque::new();
+            let listing = self.by_level(directory, ENTRIES_MAX, &mut along).await?;
             return Ok(ListingPage { listing, rest: None, below: along.into() });
         }
         let from: Option<Position> =
@@ -177,7 +177,7 @@ impl KeyLister<'_> {
                 return self.whole_below(directory, &prefix, objects, along);
             }
         }
-        let mut cursor = None::<ListCursor>;
+        let (mut cursor, mut empty_pages) = (None::<ListCursor>, 0);
         loop {
             let start = cursor.as_ref().map_or(ListStart::First, ListStart::Cursor);
             let query =
@@ -185,8 +185,12 @@ impl KeyLister<'_> {
             let page = self.api.list(query).await?;
             check_page(&page, &prefix)?;
             let next = page.next.clone();
+            let is_empty = page.objects.is_empty() && page.prefixes.is_empty();
+            empty_pages = if is_empty { empty_pages + 1 } else { 0 };
             self.add_page(&mut level, &prefix, page).await?;
-            if next.is_some() && next == cursor || level.files.len() > ENTRIES_MAX {
+            let entries = level.files.len() + level.directories.len();
+            let is_endless = next == cursor || empty_pages > EMPTY_PAGES_MAX || entries > ENTRIES_MAX;
+            if next.is_some() && is_endless {
                 let words = "the store lists without an end; report it to its maker";
                 return Err(Error::new(ErrorKind::Protocol, "listing", words));
             }
@@ -224,12 +228,15 @@ impl KeyLister<'_> {
         objects.retain(|object| !self.root.is_sidecar(&object.key));
         objects.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         let page = self.assembled(directory, prefix, &objects, false)?;
-        along.extend(page.below);
-        let mut listing = page.listing;
-        if !listing.is_sorted() {
-            listing.sort();
-        }
-        Ok(listing)
+        let sorted = |mut listing: Listing| {
+            if !listing.is_sorted() {
+                listing.sort();
+            }
+            listing
+        };
+        let below = page.below.into_iter();
+        along.extend(below.map(|below| DirectoryListing { result: below.result.map(sorted), ..below }));
+        Ok(sorted(page.listing))
     }
 
     /// Adds the entries of one page to those of a directory.

@@ -25,6 +25,8 @@ const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
 const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
 const KEYS: [&str; 2] = ["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"];
 const SAS: &str = "AZURE_STORAGE_SAS_TOKEN";
+/// `login` for identities only.
+const AUTH_MODE: &str = "AZURE_STORAGE_AUTH_MODE";
 
 /// The environment variables that name an account and credentials.
 #[derive(Clone, Default)]
@@ -134,7 +136,11 @@ impl AzureCredentials {
     /// `Unauthenticated` if there are none.
     pub(crate) fn load(environment: &AzureEnvironment, account: &str) -> Result<Self> {
         let told = Some(account).filter(|account| !account.is_empty());
-        if let Some(connection) = ConnectionString::of(environment)?.filter(|it| it.is_of(told)) {
+        let asks_for_identity =
+            environment.get(AUTH_MODE).is_some_and(|mode| mode.eq_ignore_ascii_case("login"));
+        if let Some(connection) = ConnectionString::of(environment)?
+            .filter(|connection| connection.is_of(told) && !asks_for_identity)
+        {
             if let Some(key) = &connection.key {
                 return shared_key(connection.account.as_deref().or(told), key, CONNECTION_STRING);
             }
@@ -143,7 +149,8 @@ impl AzureCredentials {
             }
         }
         let key = KEYS.iter().find_map(|name| Some((*name, environment.get(name)?)));
-        let sas = environment.get(SAS);
+        let key = key.filter(|_| !asks_for_identity);
+        let sas = environment.get(SAS).filter(|_| !asks_for_identity);
         // A key is that of the account beside it.
         let owner = environment.get(ACCOUNT).filter(|owner| told.is_some_and(|account| account != *owner));
         match (key, sas, owner) {
@@ -308,6 +315,10 @@ mod tests {
                 "of the account other, not of mine",
             ),
             (&[ENTRA], "AZCOPY_AUTO_LOGIN_TYPE"),
+            (
+                &[ENTRA, ("AZURE_STORAGE_AUTH_MODE", "login"), ("AZURE_STORAGE_KEY", "a2V5")],
+                "AZCOPY_AUTO_LOGIN_TYPE",
+            ),
         ] {
             let told = kind(variables, "mine");
             assert!(told.contains(words) && !told.contains("a2V5"), "{told}");
