@@ -28,6 +28,13 @@ pub struct StoreSettings {
 }
 
 impl StoreSettings {
+    /// Returns the settings without those for reaching S3, for an end that is another store.
+    #[must_use]
+    pub fn without_s3(self) -> Self {
+        let addressing = BucketAddressing::Auto;
+        Self { region: None, profile: None, request_payer: false, addressing, ..self }
+    }
+
     /// Returns the settings without those for objects that are written.
     #[must_use]
     pub fn for_reading(self) -> Self {

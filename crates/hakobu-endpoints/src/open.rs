@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hakobu_core::store_settings::StoreSettings;
+use hakobu_core::store_settings::{BucketAddressing, StoreSettings};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::object::BucketAccess;
 use crate::object::api::Bucket;
+use crate::object::azure::{AzureContainer, AzureEnvironment, AzureNewObjects, AzureSettings};
 use crate::object::credentials::aws::AwsSettings;
 use crate::object::s3::{S3Bucket, S3NewObjects, S3Settings};
 use crate::store::StoreAccess;
@@ -39,7 +40,8 @@ pub fn open(
         "null" => null::open(name).map(named),
         "memory" => memory::open(name).map(named),
         "s3" => s3(name, settings, journals),
-        "az" | "gs" => Err(refused(format!("{scheme}:// is not in this version; ssh://host/path is"))),
+        "az" => azure(name, settings, journals),
+        "gs" => Err(refused("gs:// is not in this version; ssh://host/path is".to_owned())),
         _ => Err(refused(format!("{scheme}:// is not in this build"))),
     }
 }
@@ -67,6 +69,38 @@ fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resul
     })?);
     let identity = bucket.identity();
     Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
+}
+
+/// Opens a container of Azure: its name, or with `@` and the storage account behind it.
+fn azure(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Result<OpenedStore> {
+    let of_s3 = [
+        ("--region", settings.region.is_some()),
+        ("--profile", settings.profile.is_some()),
+        ("--request-payer", settings.request_payer),
+        ("--addressing", settings.addressing != BucketAddressing::Auto),
+        ("--sse", settings.encryption.is_some()),
+        ("--acl", settings.acl.is_some()),
+    ];
+    if let Some((option, _)) = of_s3.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(refused(format!("Azure has no {option}; leave it out")));
+    }
+    let name = String::from_utf8_lossy(name);
+    let (container, account) =
+        name.split_once('@').map_or((&*name, None), |(name, account)| (name, Some(account)));
+    let container: Arc<dyn Bucket> = Arc::new(AzureContainer::open(AzureSettings {
+        container: container.to_owned(),
+        account: account.map(str::to_owned),
+        endpoint: settings.endpoint.clone(),
+        is_anonymous: settings.no_sign_request,
+        environment: AzureEnvironment::of_process(),
+        new_objects: AzureNewObjects {
+            content_type: settings.content_type.clone(),
+            access_tier: settings.storage_class.clone(),
+        },
+        ..AzureSettings::default()
+    })?);
+    let identity = container.identity();
+    Ok(OpenedStore { access: Arc::new(BucketAccess::new(container, journals)), identity })
 }
 
 fn refused(words: String) -> Error {

@@ -48,7 +48,10 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy a s3://bucket:9000/key", "--endpoint http://HOST:PORT"),
         ("copy a s3://bucket//key", "no path has an empty name"),
         ("copy a gs://bucket/key", "gs:// is not in this version"),
-        ("copy a https://account.blob.core.windows.net/cont", "az:// is not in this version"),
+        (
+            "copy --acl private a https://account.blob.core.windows.net/cont",
+            "Azure has no --acl; leave it out",
+        ),
         ("copy --endpoint localhost:9000 a s3://bucket", "--endpoint: must be the URL of a server"),
         (
             "copy --endpoint http://me:secret@h a s3://bucket",

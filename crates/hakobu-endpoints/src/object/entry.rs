@@ -29,28 +29,46 @@ pub(crate) fn plain(kind: EntryKind, size_bytes: u64, uploaded: FileTime) -> Ent
     EntryMetadata { mode, size_bytes, mtime: uploaded, ctime: uploaded, ..EntryMetadata::new(kind) }
 }
 
-/// Returns the entry of an object that was listed.
-pub(crate) fn listed(object: &ListedObject) -> EntryMetadata {
-    plain(EntryKind::File, object.size_bytes, object.uploaded)
+/// Returns the entry of an object that was listed. Without metadata in listings, it is a file.
+pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject) -> EntryMetadata {
+    let ListedObject { size_bytes, uploaded, .. } = *object;
+    match &object.metadata {
+        Some(metadata) => {
+            let checksum = object.checksum;
+            describe(limits, metadata, (size_bytes, checksum), uploaded, object.key.ends_with('/')).metadata
+        }
+        None => plain(EntryKind::File, size_bytes, uploaded),
+    }
 }
 
 /// Returns the entry of an object. `is_marker`: its key ends with a slash.
 pub(crate) fn described(limits: &StoreLimits, head: &ObjectHead, is_marker: bool) -> DescribedObject {
-    let pairs = head.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let told = limits.convention.decode(is_marker, head.size_bytes, pairs);
-    let of_file = plain(told.kind, head.size_bytes, head.uploaded);
+    describe(limits, &head.metadata, (head.size_bytes, head.checksum), head.uploaded, is_marker)
+}
+
+fn describe(
+    limits: &StoreLimits,
+    metadata: &[(String, String)],
+    (size_bytes, checksum): (u64, Option<StoredChecksum>),
+    uploaded: FileTime,
+    is_marker: bool,
+) -> DescribedObject {
+    // Listings may have other checksums than single answers.
+    let checksum = checksum.filter(|_| !limits.lists_metadata);
+    let pairs = metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let told = limits.convention.decode(is_marker, size_bytes, pairs);
+    let of_file = plain(told.kind, size_bytes, uploaded);
     let metadata = EntryMetadata {
         mode: told.mode.unwrap_or(of_file.mode),
         uid: told.uid.unwrap_or(of_file.uid),
         gid: told.gid.unwrap_or(of_file.gid),
         mtime: told.mtime.unwrap_or(of_file.mtime),
         device: told.device.unwrap_or(0),
-        size_bytes: if told.kind == EntryKind::Directory { 0 } else { head.size_bytes },
+        size_bytes: if told.kind == EntryKind::Directory { 0 } else { size_bytes },
         ..of_file
     };
     let stored_inode = told.inode.filter(|_| told.kind != EntryKind::Directory);
-    let inode =
-        stored_inode.map(|inode| identity(inode, &metadata, &told.extended, (told.digest, head.checksum)));
+    let inode = stored_inode.map(|inode| identity(inode, &metadata, &told.extended, (told.digest, checksum)));
     // Other objects may have the same identity; nobody knows how many.
     let links = if inode.is_some() { u32::MAX } else { 1 };
     let metadata = EntryMetadata { inode, links, ..metadata };

@@ -1,6 +1,6 @@
 //! Listings of directories, from keys that are listed without regard to slashes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use hakobu_core::endpoint::ListingPage;
 use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
@@ -9,12 +9,12 @@ use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::api::{ListStart, ObjectApi};
+use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage, StoreLimits};
 use super::entry::{listed, plain};
-use super::key_pages::KeyPages;
+use super::key_pages::{EMPTY_PAGES_MAX, KeyPages};
 use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
 use super::key_space::KeyAlphabet;
-use super::keys::KeyRoot;
+use super::keys::{KeyRoot, check_page};
 use super::metadata::sidecar::SIDECAR_DIRECTORY;
 use crate::local::errno::foreign;
 use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
@@ -62,11 +62,26 @@ impl KeyLister<'_> {
         if keys.is_empty() && after.is_none() && !directory.is_root() {
             return Err((self.missing)());
         }
-        let (mut names, mut refused) = (Vec::with_capacity(keys.len()), Vec::new());
-        for object in &keys {
+        let mut page = self.assembled(directory, &prefix, &keys, more)?;
+        // The store goes on after a key, not after a name.
+        let last = keys.last().filter(|_| more).map(|last| last.key.as_bytes()[prefix.len()..].to_vec());
+        page.next = last.map(|last| Position(shown(&last).to_vec()));
+        Ok(page)
+    }
+
+    /// Assembles listings from sorted objects below a directory.
+    fn assembled(
+        &self,
+        directory: &EntryPath,
+        prefix: &str,
+        objects: &[ListedObject],
+        more: bool,
+    ) -> Result<StorePage> {
+        let (mut names, mut refused) = (Vec::with_capacity(objects.len()), Vec::new());
+        for object in objects {
             let relative = &object.key[prefix.len()..];
             match self.root.read(relative) {
-                Ok(name) => names.push((name, listed(object))),
+                Ok(name) => names.push((name, listed(self.api.limits(), object))),
                 Err(error) => refused.push(no_path(directory, relative.as_bytes(), &error)),
             }
         }
@@ -75,9 +90,6 @@ impl KeyLister<'_> {
         let mut page = flat_page(directory, &relative, more, directory_listed(), true)?;
         refused.into_iter().for_each(|refused| page.listing.refuse(refused));
         page.below.iter_mut().flat_map(|below| &mut below.result).for_each(sort_by_names);
-        // The store goes on after a key, not after a name.
-        let last = keys.last().filter(|_| more).map(|last| last.key.as_bytes()[prefix.len()..].to_vec());
-        page.next = last.map(|last| Position(shown(&last).to_vec()));
         Ok(page)
     }
 
@@ -88,6 +100,11 @@ impl KeyLister<'_> {
         from: Option<Cursor>,
         entries: usize,
     ) -> Result<ListingPage> {
+        if !self.api.limits().lists_bytewise {
+            let mut along = VecDeque::new();
+            let listing = self.by_level(directory, ENTRIES_MAX, &mut along).await?;
+            return Ok(ListingPage { listing, rest: None, below: along.into() });
+        }
         let from: Option<Position> =
             from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
         let page = self.flat(directory, from.as_ref(), entries).await?;
@@ -121,6 +138,9 @@ impl KeyLister<'_> {
         budget: usize,
         along: &mut VecDeque<DirectoryListing>,
     ) -> Result<Listing> {
+        if !self.api.limits().lists_bytewise {
+            return self.by_level(directory, budget, along).await;
+        }
         // A request for less than a page of the store costs as much.
         let page = self.api.limits().list_page.max(1);
         let entries = (budget.min(KEYS_MAX) / page).max(1) * page;
@@ -172,15 +192,117 @@ impl KeyLister<'_> {
         limits.lists_bytewise && listing.len() >= limits.list_page * PAGES_PER_RANGE
     }
 
-    /// Returns true if all keys below a directory are those of extended attributes of other entries.
-    async fn has_only_sidecars(&self, below: &str) -> Result<bool> {
-        if !is_sidecar_directory(below) {
+    /// Lists a directory of a store that has an order of its own: with all that is below, if that is one page, else by
+    /// itself.
+    async fn by_level(
+        &self,
+        directory: &EntryPath,
+        budget: usize,
+        along: &mut VecDeque<DirectoryListing>,
+    ) -> Result<Listing> {
+        let (limits, prefix) = (self.api.limits(), self.root.directory(directory)?);
+        let mut level = KeyLevel::default();
+        if budget > 0 {
+            let mut pages = KeyPages::new(self.api, &prefix, ListStart::First);
+            let objects = pages.next(limits.list_page).await?;
+            if pages.is_over {
+                level.exists = !objects.is_empty();
+                self.check_exists(directory, &level)?;
+                return self.whole_below(directory, &prefix, objects, along);
+            }
+        }
+        let (mut cursor, mut empty_pages) = (None::<ListCursor>, 0);
+        loop {
+            let start = cursor.as_ref().map_or(ListStart::First, ListStart::Cursor);
+            let query =
+                ListQuery { prefix: &prefix, delimiter: true, start, until: None, entries: limits.list_page };
+            let page = self.api.list(query).await?;
+            check_page(&page, &prefix)?;
+            let next = page.next.clone();
+            let is_empty = page.objects.is_empty() && page.prefixes.is_empty();
+            empty_pages = if is_empty { empty_pages + 1 } else { 0 };
+            self.add_page(&mut level, &prefix, page).await?;
+            let entries = level.files.len() + level.directories.len();
+            let is_endless = next == cursor || empty_pages > EMPTY_PAGES_MAX || entries > ENTRIES_MAX;
+            if next.is_some() && is_endless {
+                let words = "the store lists without an end; report it to its maker";
+                return Err(Error::new(ErrorKind::Protocol, "listing", words));
+            }
+            cursor = next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.check_exists(directory, &level)?;
+        let mut listing = Listing::default();
+        let directories =
+            level.directories.into_iter().map(|(key, own)| (key, own.unwrap_or_else(directory_listed)));
+        for (relative, metadata) in level.files.into_iter().chain(directories) {
+            let name = self
+                .root
+                .read(relative.trim_end_matches('/'))
+                .and_then(|name| check_name(&name).map(|()| name));
+            match name {
+                Ok(name) => listing.push(&name, metadata)?,
+                Err(error) => listing.refuse(no_path(directory, relative.as_bytes(), &error)),
+            }
+        }
+        listing.sort();
+        Ok(listing)
+    }
+
+    /// Assembles the listings of a directory and all directories below it from all their objects.
+    fn whole_below(
+        &self,
+        directory: &EntryPath,
+        prefix: &str,
+        mut objects: Vec<ListedObject>,
+        along: &mut VecDeque<DirectoryListing>,
+    ) -> Result<Listing> {
+        objects.retain(|object| !self.root.is_sidecar(&object.key));
+        objects.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        let page = self.assembled(directory, prefix, &objects, false)?;
+        let sorted = |mut listing: Listing| {
+            sort_by_names(&mut listing);
+            listing
+        };
+        let below = page.below.into_iter();
+        along.extend(below.map(|below| DirectoryListing { result: below.result.map(sorted), ..below }));
+        Ok(sorted(page.listing))
+    }
+
+    /// Adds the entries of one page to those of a directory.
+    async fn add_page(&self, level: &mut KeyLevel, prefix: &str, page: ObjectPage) -> Result<()> {
+        level.exists |= !page.objects.is_empty() || !page.prefixes.is_empty();
+        for object in page.objects {
+            let relative = &object.key[prefix.len()..];
+            // The directory's own object is no entry of it.
+            if relative.is_empty() || self.root.is_sidecar(&object.key) {
+                continue;
+            }
+            let metadata = listed(self.api.limits(), &object);
+            match relative.ends_with('/') {
+                true => drop(level.directories.insert(relative.to_owned(), Some(metadata))),
+                false => level.files.push((relative.to_owned(), metadata)),
+            }
+        }
+        for key in page.prefixes {
+            if !self.is_of_sidecars(&key).await? {
+                level.directories.entry(key[prefix.len()..].to_owned()).or_default();
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if a directory has nothing but extended attributes of other entries.
+    async fn is_of_sidecars(&self, key: &str) -> Result<bool> {
+        if !key.trim_end_matches('/').ends_with(SIDECAR_DIRECTORY) {
             return Ok(false);
         }
-        let mut pages = KeyPages::new(self.api, below, ListStart::First);
+        let mut pages = KeyPages::new(self.api, key, ListStart::First);
         while !pages.is_over {
-            let page = pages.next(self.api.limits().list_page).await?;
-            if !page.iter().all(|object| self.root.is_sidecar(&object.key)) {
+            let objects = pages.next(self.api.limits().list_page).await?;
+            if objects.iter().any(|object| !self.root.is_sidecar(&object.key)) {
                 return Ok(false);
             }
         }
@@ -208,23 +330,53 @@ impl KeyLister<'_> {
             let name = self.root.read(relative);
             let name =
                 name.and_then(|name| check_name(name.strip_suffix(b"/").unwrap_or(&name)).map(|()| name));
-            match (name, &entry) {
-                (Err(error), _) => refuse(listing, &error),
-                (Ok(_), KeyEntry::Object(object)) if self.root.is_sidecar(&object.key) => {}
-                (Ok(name), KeyEntry::Object(object)) => listing.push(&name, listed(object))?,
-                (Ok(_), KeyEntry::Prefix(below)) if self.has_only_sidecars(below).await? => {}
-                (Ok(name), KeyEntry::Prefix(_)) => {
-                    listing.push(name.strip_suffix(b"/").unwrap_or(&name), directory_listed())?;
-                }
+            let (Ok(name), metadata) = (&name, directory_or_file(limits, &entry)) else {
+                name.as_ref().err().into_iter().for_each(|error| refuse(listing, error));
+                continue;
+            };
+            let name = name.strip_suffix(b"/").unwrap_or(name);
+            let is_hidden = match &entry {
+                KeyEntry::Object(object) => self.root.is_sidecar(&object.key),
+                KeyEntry::Prefix(below) => self.is_of_sidecars(below).await?,
+            };
+            // Some stores show both the object of a directory and what is below it.
+            let is_known = listing.len() > 0 && listing.name(listing.len() - 1) == name;
+            if !is_hidden && !is_known {
+                listing.push(name, metadata)?;
             }
         }
         Ok(())
     }
+
+    fn check_exists(&self, directory: &EntryPath, level: &KeyLevel) -> Result<()> {
+        match level.exists || directory.is_root() {
+            true => Ok(()),
+            false => Err((self.missing)()),
+        }
+    }
 }
 
-/// Returns true if the keys below a directory may be those of extended attributes.
-fn is_sidecar_directory(prefix: &str) -> bool {
-    prefix.trim_end_matches('/').rsplit('/').next() == Some(SIDECAR_DIRECTORY)
+/// Returns what a listing shows of an entry. A key with a slash at its end is that of a directory.
+fn directory_or_file(limits: &StoreLimits, entry: &KeyEntry) -> EntryMetadata {
+    match entry {
+        KeyEntry::Object(object) => match listed(limits, object) {
+            shown if object.key.ends_with('/') && shown.kind != EntryKind::Directory => {
+                plain(EntryKind::Directory, 0, shown.ctime)
+            }
+            shown => shown,
+        },
+        KeyEntry::Prefix(_) => directory_listed(),
+    }
+}
+
+/// The entries of one directory, by their keys below it.
+#[derive(Default)]
+struct KeyLevel {
+    files: Vec<(String, EntryMetadata)>,
+    /// Directories, with what their own objects show.
+    directories: BTreeMap<String, Option<EntryMetadata>>,
+    /// True if the store has anything below it.
+    exists: bool,
 }
 
 /// Returns what a listing says about a directory: nothing.

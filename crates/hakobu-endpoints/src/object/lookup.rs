@@ -48,7 +48,8 @@ pub(crate) async fn find(
         stored_inode: None,
     };
     match page.objects.first() {
-        Some(first) if first.key == prefix => {
+        // In a store with an order of its own, the root's object is not among those in it.
+        Some(first) if first.key == prefix || path.is_root() && has_hidden_object(api, &prefix) => {
             let head = api.head(&prefix).await?;
             let entry = head.map_or(implied, |head| described(api.limits(), &head, true));
             Ok(Some((prefix, entry)))
@@ -56,4 +57,9 @@ pub(crate) async fn find(
         None if !path.is_root() => Ok(None),
         _ => Ok(Some((prefix, implied))),
     }
+}
+
+/// Returns true if a directory's own object is not listed with those in it.
+fn has_hidden_object(api: &dyn ObjectApi, prefix: &str) -> bool {
+    !api.limits().lists_bytewise && !prefix.is_empty()
 }

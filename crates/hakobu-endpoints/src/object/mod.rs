@@ -1,12 +1,13 @@
 //! Object stores: keys with content and metadata, reached by requests over HTTP.
 //!
-//! [`api`] has the requests that every provider answers, [`s3`] the one that there is. Below it, [`http`] sends one
+//! [`api`] has the requests that every provider answers, [`s3`] and [`azure`] are the providers. Below it, [`http`] sends one
 //! request once, [`retry`] decides whether it is sent again, and [`budget`] how many are in flight. Above it,
 //! [`BucketAccess`] opens directories of a bucket as sources and targets, which do not ask for the provider.
 
 mod access;
 pub mod api;
 mod attributes;
+pub mod azure;
 mod budget;
 mod capabilities;
 mod clock;

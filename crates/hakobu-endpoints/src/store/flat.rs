@@ -15,7 +15,8 @@ pub type FlatKey<'a> = (&'a [u8], EntryMetadata);
 ///
 /// The keys are sorted, and complete between the first and the last. With `more`, further keys may follow, so the
 /// directory of the last key may be incomplete. That directory is listed as an entry, but its own entries are left out.
-/// With `has_markers`, a key with a slash at its end is the object of a directory, and not an entry in it.
+/// With `has_markers`, a key with a slash at its end is the object of a directory, and not an entry in it; its metadata
+/// counts if it is that of a directory.
 ///
 /// # Errors
 /// If there are more entries than a listing can hold.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod azure;
 mod configuration;
 mod errors;
 mod faults;

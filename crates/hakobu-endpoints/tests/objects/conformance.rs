@@ -59,3 +59,14 @@ fn a_bucket_conforms() {
 fn a_directory_of_a_bucket_with_small_pages_conforms() {
     check(&Buckets { make: || Arc::new(MemoryBucket::new(3)), root: "some/where" }, 56);
 }
+
+#[test]
+fn a_bucket_without_order_conforms() {
+    for (list_page, root) in [(5000, ""), (3, "some/where")] {
+        let make = match list_page {
+            3 => || -> Arc<dyn Bucket> { Arc::new(MemoryBucket::without_order(3)) },
+            _ => || -> Arc<dyn Bucket> { Arc::new(MemoryBucket::without_order(5000)) },
+        };
+        check(&Buckets { make, root }, 52);
+    }
+}

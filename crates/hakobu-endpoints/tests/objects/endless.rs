@@ -14,8 +14,13 @@ use crate::memory_bucket::MemoryBucket;
 
 #[test]
 fn neither_listings_nor_removals_wait_forever() {
-    let bucket = MemoryBucket::new(1000);
-    bucket.list_endlessly();
+    for bucket in [MemoryBucket::new(1000), MemoryBucket::without_order(1000)] {
+        bucket.list_endlessly();
+        check(bucket);
+    }
+}
+
+fn check(bucket: MemoryBucket) {
     let access = BucketAccess::new(Arc::new(bucket), None);
     let root = [EntryPath::root()];
     let source = access.source(&root).unwrap();

@@ -74,6 +74,21 @@ impl MemoryBucket {
         Self { state: Arc::default(), limits }
     }
 
+    /// Returns an empty bucket with an order of its own, that hides the objects of directories from listings of what
+    /// is in them, as Azure does.
+    pub fn without_order(list_page: usize) -> Self {
+        let bucket = Self::new(list_page);
+        let limits = StoreLimits {
+            metadata_bytes_max: 8192,
+            lists_bytewise: false,
+            lists_metadata: true,
+            convention: MetadataConvention::Azure,
+            spelling: KeySpelling::Azure,
+            ..bucket.limits
+        };
+        Self { limits, ..bucket }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -160,6 +175,21 @@ impl MemoryBucket {
     /// Returns the number of uploads that were neither completed nor aborted.
     pub fn unfinished(&self) -> usize {
         self.state().uploads.len()
+    }
+}
+
+impl MemoryBucket {
+    fn listed(&self, key: &str, object: &Object) -> ListedObject {
+        ListedObject {
+            key: key.to_owned(),
+            size_bytes: object.content.len() as u64,
+            uploaded: object.uploaded,
+            version: version(object),
+            storage_class: None,
+            is_archived: false,
+            metadata: self.limits.lists_metadata.then(|| object.properties.metadata.clone()),
+            checksum: None,
+        }
     }
 }
 
@@ -271,8 +301,10 @@ impl ObjectApi for MemoryBucket {
         }
         let mut page = ObjectPage::default();
         let most = query.entries.min(self.limits.list_page);
-        let mut last = None;
+        let mut last: Option<String> = None;
+        let has_order = self.limits.lists_bytewise;
         assert!(query.until.is_none(), "not used yet");
+        assert!(has_order || !matches!(query.start, ListStart::After(_)), "it has no such order");
         for (key, object) in state.objects.range((after, Bound::Unbounded)) {
             if !key.starts_with(query.prefix) {
                 if key.as_str() < query.prefix {
@@ -280,31 +312,34 @@ impl ObjectApi for MemoryBucket {
                 }
                 break;
             }
-            let below = key[query.prefix.len()..].find('/').filter(|_| query.delimiter);
-            let common = below.map(|slash| &key[..=query.prefix.len() + slash]);
-            if common.is_some_and(|common| page.prefixes.last().is_some_and(|last| last == common)) {
-                last = Some(key.clone());
+            if !has_order && key == query.prefix && !key.is_empty() {
+                continue;
+            }
+            // A directory that was listed already.
+            if last.as_ref().is_some_and(|last| key <= last) {
                 continue;
             }
             if page.objects.len() + page.prefixes.len() == most {
-                page.next = last.map(ListCursor);
+                page.next = last.clone().map(ListCursor);
                 break;
             }
-            last = Some(key.clone());
-            if let Some(common) = common {
-                page.prefixes.push(common.to_owned());
+            let relative = &key[query.prefix.len()..];
+            let slash = relative.find('/').filter(|slash| query.delimiter && slash + 1 < relative.len());
+            if let Some(slash) = slash {
+                let prefix = key[..query.prefix.len() + slash + 1].to_owned();
+                last = Some(format!("{prefix}{}", char::MAX));
+                page.prefixes.push(prefix);
                 continue;
             }
-            page.objects.push(ListedObject {
-                key: key.clone(),
-                size_bytes: object.content.len() as u64,
-                uploaded: object.uploaded,
-                version: version(object),
-                storage_class: None,
-                is_archived: false,
-                metadata: None,
-                checksum: None,
-            });
+            last = Some(key.clone());
+            page.objects.push(self.listed(key, object));
+        }
+        if !has_order {
+            page.objects.reverse();
+            let is_empty = page.objects.is_empty() && page.prefixes.is_empty();
+            if let (true, Some(own)) = (is_empty, state.objects.get(query.prefix)) {
+                page.objects.push(self.listed(query.prefix, own));
+            }
         }
         drop(state);
         reply(Ok(page))
@@ -313,7 +348,8 @@ impl ObjectApi for MemoryBucket {
     fn head<'a>(&'a self, key: &'a str) -> ApiReply<'a, Option<ObjectHead>> {
         let mut state = self.state();
         state.requests.head += 1;
-        reply(Ok(state.objects.get(key).map(|object| state.head(object))))
+        let marker = || state.objects.get(&format!("{key}/")).filter(|_| !self.limits.lists_bytewise);
+        reply(Ok(state.objects.get(key).or_else(marker).map(|object| state.head(object))))
     }
 
     fn get<'a>(

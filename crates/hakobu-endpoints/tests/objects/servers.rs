@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::object::BucketAccess;
+use hakobu_endpoints::object::azure::{AzureContainer, AzureSettings};
 use hakobu_endpoints::object::credentials::SigningKeys;
 use hakobu_endpoints::object::credentials::aws::AwsSettings;
 use hakobu_endpoints::object::s3::{S3Bucket, S3Settings};
@@ -49,6 +50,48 @@ impl Harness for BucketsOfServer {
         let access = BucketAccess::new(Arc::new(S3Bucket::open(settings).unwrap()), None);
         Box::new(InBucket { access, root: EntryPath::root() })
     }
+}
+
+/// Cases that need an object for a directory beside a file of the same name.
+const DIRECTORIES_ARE_BLOBS: &[&str] =
+    &["a change that fails is named and the rest is made", "a link to a directory is not entered"];
+
+struct ContainersOfServer {
+    server: StoreServer,
+    containers: Cell<u32>,
+}
+
+impl Harness for ContainersOfServer {
+    fn exceptions(&self) -> &'static [&'static str] {
+        DIRECTORIES_ARE_BLOBS
+    }
+
+    fn place(&self) -> Box<dyn TestPlace> {
+        let number = self.containers.replace(self.containers.get() + 1);
+        let container = format!("container-{number}");
+        self.server.make_bucket(&container).unwrap();
+        let settings = AzureSettings {
+            container,
+            endpoint: Some(self.server.endpoint.clone()),
+            environment: [("AZURE_STORAGE_KEY".to_owned(), self.server.secret_key.to_owned())]
+                .into_iter()
+                .collect(),
+            ..AzureSettings::default()
+        };
+        let access = BucketAccess::new(Arc::new(AzureContainer::open(settings).unwrap()), None);
+        let root = EntryPath::new(if number % 2 == 0 { "" } else { "some/where" }).unwrap();
+        Box::new(InBucket { access, root })
+    }
+}
+
+#[test]
+#[ignore = "long"]
+fn long_azurite_conforms() {
+    let server = StoreServer::azurite().unwrap();
+    let harness = ContainersOfServer { server, containers: Cell::new(0) };
+    let names = case_names(&harness);
+    assert!(names.len() >= 52, "{} cases: {names:?}", names.len());
+    run_all(&harness);
 }
 
 fn check(server: StoreServer, exceptions: &'static [&'static str]) {

@@ -7,6 +7,7 @@
 
 mod agents;
 mod attributes;
+mod azure;
 mod buckets;
 mod changes;
 mod compression;

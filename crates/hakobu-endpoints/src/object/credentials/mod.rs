@@ -1,6 +1,7 @@
 //! Credentials: read where the store is opened, by the rules of the vendor's tools, and never sent to another host.
 
 pub mod aws;
+pub mod azure;
 
 use std::time::SystemTime;
 

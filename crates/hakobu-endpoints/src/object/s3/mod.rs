@@ -12,9 +12,9 @@ mod put;
 mod refusal;
 mod request;
 mod sign;
-mod spelling;
+pub(in crate::object) mod spelling;
 mod target;
-mod xml;
+pub(in crate::object) mod xml;
 
 use std::sync::Arc;
 use std::time::Duration;

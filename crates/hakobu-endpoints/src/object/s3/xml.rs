@@ -1,15 +1,15 @@
-//! Reads and writes the XML of S3, event by event, within limits.
+//! Reads and writes the XML of object stores, event by event, within limits.
 
 use hakobu_core::{Error, ErrorKind, Result};
 use quick_xml::Reader;
-use quick_xml::events::Event;
+use quick_xml::events::{BytesStart, Event};
 
 /// The deepest nesting. S3's answers have four levels.
 const DEPTH_MAX: usize = 8;
 /// The most bytes of one text. Keys have up to 1 024, which are up to 3 072 when encoded.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// The most elements of an answer: 10 000 parts with ten elements each.
-const ELEMENTS_MAX: usize = 200_000;
+/// The most elements of an answer: in S3, 10 000 parts with ten elements each; in Azure, 5 000 blobs with eighty.
+const ELEMENTS_MAX: usize = 400_000;
 
 /// An element that begins, or one that ends, with its own text. The outermost element has depth 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +18,38 @@ pub(crate) enum XmlEvent<'a> {
     Close { name: &'a str, depth: usize, text: &'a str },
 }
 
+/// The attributes of an element that begins.
+#[derive(Clone, Copy)]
+pub(crate) struct XmlAttributes<'a>(&'a BytesStart<'a>);
+
+impl XmlAttributes<'_> {
+    /// Returns true if there is an attribute with this name and value.
+    pub(crate) fn has(self, name: &str, value: &str) -> bool {
+        let found = self.0.try_get_attribute(name).ok().flatten();
+        found.is_some_and(|found| *found.value == *value.as_bytes())
+    }
+}
+
 /// Calls `on` for each element of a document, whose outermost element must have the name `root`.
 ///
 /// # Errors
-/// `Protocol` if the document is broken, or larger than any that S3 sends.
+/// `Protocol` if the document is broken, or larger than any that a store sends.
 pub(crate) fn read_xml(
     document: &[u8],
     root: &str,
     mut on: impl FnMut(XmlEvent<'_>) -> Result<()>,
+) -> Result<()> {
+    read_events(document, root, |event, _| on(event))
+}
+
+/// Calls `on` for each element as [`read_xml`] does, with the attributes of one that begins.
+///
+/// # Errors
+/// Those of [`read_xml`].
+pub(crate) fn read_events(
+    document: &[u8],
+    root: &str,
+    mut on: impl FnMut(XmlEvent<'_>, Option<XmlAttributes<'_>>) -> Result<()>,
 ) -> Result<()> {
     let broken = |cause: &str| Error::new(ErrorKind::Protocol, "reading the answer of the store", cause);
     let document = std::str::from_utf8(document).map_err(|_| broken("it is not UTF-8"))?;
@@ -44,10 +68,10 @@ pub(crate) fn read_xml(
                 let name = std::str::from_utf8(name.as_ref()).map_err(|_| broken("a name is not UTF-8"))?;
                 if depth == 1 && !is_called(name, root) {
                     return Err(broken(&format!("it is {name} instead of {root}"))
-                        .hint("the endpoint must be that of an object store with S3's interface"));
+                        .hint("the endpoint must be that of an object store"));
                 }
                 text.clear();
-                on(XmlEvent::Open { name, depth })?;
+                on(XmlEvent::Open { name, depth }, Some(XmlAttributes(&start)))?;
             }
             Event::Empty(start) => {
                 elements += 1;
@@ -60,13 +84,13 @@ pub(crate) fn read_xml(
                     return Err(broken(&format!("it is {name} instead of {root}")));
                 }
                 was_read |= depth == 0;
-                on(XmlEvent::Open { name, depth: depth + 1 })?;
-                on(XmlEvent::Close { name, depth: depth + 1, text: "" })?;
+                on(XmlEvent::Open { name, depth: depth + 1 }, Some(XmlAttributes(&start)))?;
+                on(XmlEvent::Close { name, depth: depth + 1, text: "" }, None)?;
             }
             Event::End(end) => {
                 let name = end.local_name();
                 let name = std::str::from_utf8(name.as_ref()).map_err(|_| broken("a name is not UTF-8"))?;
-                on(XmlEvent::Close { name, depth, text: &text })?;
+                on(XmlEvent::Close { name, depth, text: &text }, None)?;
                 text.clear();
                 depth -= 1;
                 was_read |= depth == 0;

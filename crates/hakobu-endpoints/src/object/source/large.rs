@@ -12,7 +12,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectReader;
 use crate::local::errno::{changed, vanished};
-use crate::object::api::{BodyStream, ObjectHead, ObjectVersion};
+use crate::object::api::{BodyStream, ObjectHead, ObjectVersion, StoreLimits};
 use crate::object::entry::described;
 
 /// The bytes that one request for a large object asks for.
@@ -31,10 +31,14 @@ impl PinnedVersions {
     ///
     /// # Errors
     /// `SourceChanged` if it is another one, or not the object that was listed.
-    pub(super) fn pin(&self, file: &SourceFile, head: &ObjectHead) -> Result<()> {
+    pub(super) fn pin(&self, limits: &StoreLimits, file: &SourceFile, head: &ObjectHead) -> Result<()> {
+        // Two objects of one second differ in the time that their metadata has, if listings show that.
+        let has_listed_time =
+            !limits.lists_metadata || described(limits, head, false).metadata.mtime == file.metadata.mtime;
         // Listings may have fractions of a second that answers lack.
         let is_listed = head.size_bytes == file.metadata.size_bytes
-            && (head.uploaded.seconds == file.metadata.ctime.seconds);
+            && head.uploaded.seconds == file.metadata.ctime.seconds
+            && has_listed_time;
         if !is_listed {
             return Err(changed("reading"));
         }
@@ -96,7 +100,7 @@ impl ObjectReader {
             Extent { offset: extent.offset, length: end.min(file.metadata.size_bytes) - extent.offset };
         let pinned = self.versions.get(file);
         let body = self.api.get(&key, Some(range), pinned.as_ref()).await?;
-        self.versions.pin(file, &body.head)?;
+        self.versions.pin(self.api.limits(), file, &body.head)?;
         let (offset, end) = (range.offset, range.end());
         Ok(OpenRange { file: Arc::clone(file), offset, end, rest: Bytes::new(), chunks: body.chunks })
     }
@@ -106,7 +110,7 @@ impl ObjectReader {
         let key = self.root(file.root)?.key(&file.path)?;
         let head = self.api.head(&key).await?;
         let head = head.ok_or_else(|| vanished("reading"))?;
-        let is_same = self.versions.pin(file, &head);
+        let is_same = self.versions.pin(self.api.limits(), file, &head);
         self.versions.forget(file);
         is_same?;
         let entry = described(self.api.limits(), &head, false);

@@ -23,7 +23,7 @@ impl ObjectReader {
     pub(super) async fn open_file(&self, file: &SourceFile) -> Result<SharedFile> {
         let key = self.root(file.root)?.key(&file.path)?;
         let head = self.api.head(&key).await?.ok_or_else(|| vanished("opening"))?;
-        self.versions.pin(file, &head)?;
+        self.versions.pin(self.api.limits(), file, &head)?;
         let words = "its extended attributes are in an object of their own";
         let read = || Error::new(ErrorKind::Unsupported, "opening", words);
         self.opened(key, head)?.ok_or_else(read)

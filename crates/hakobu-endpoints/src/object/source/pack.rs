@@ -97,7 +97,12 @@ async fn entry(
     let (name, listed) = picked(picks, index)?;
     let key = reader.root.key(&directory.join(name)?)?;
     let object = read_small(reader.api, &key, bytes_max).await?;
-    if !listed_attributes(reader.api.limits()).may_be(listed.kind, object.entry.metadata.kind) {
+    let (shown, now) = (listed_attributes(reader.api.limits()), &object.entry.metadata);
+    // A link of which the listing shows everything is the listed one or none.
+    let is_another_link = shown.kinds
+        && listed.kind == EntryKind::Symlink
+        && (listed.mtime, listed.size_bytes) != (now.mtime, now.size_bytes);
+    if !shown.may_be(listed.kind, now.kind) || is_another_link {
         return Err(changed("reading"));
     }
     let asked = reader.ask(&key, &object.entry.extended, ask).await?;

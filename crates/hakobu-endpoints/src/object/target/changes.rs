@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{Change, TargetOutcome};
-use hakobu_core::entry::{Attributes, EntryKind, Inode};
+use hakobu_core::entry::{Attributes, EntryKind, FileTime, Inode};
 use hakobu_core::extended::Extended;
 use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::path::EntryPath;
@@ -21,6 +21,10 @@ impl ObjectWriter {
     /// Applies changes: those that do not depend on each other at the same time.
     pub(super) async fn apply(&self, changes: &[Change]) -> Result<TargetOutcome> {
         let (mut failures, mut losses) = (Vec::new(), Losses::default());
+        let _in_order = match changes.iter().any(is_directory_removal) {
+            true => Some(self.removing.lock().await),
+            false => None,
+        };
         let mut index = 0;
         // Changes of directories depend on earlier removals.
         for some in changes.chunk_by(|one, next| is_file_removal(one) == is_file_removal(next)) {
@@ -108,7 +112,17 @@ impl ObjectWriter {
             condition: &PutCondition::None,
             crc64: Some(0),
         };
-        self.api.put(put).await.map(|_| lost)
+        match self.api.put(put).await {
+            // A file has the name. Without an object of its own, the directory has these attributes.
+            Err(error)
+                if error.kind == ErrorKind::Conflict
+                    && attributes.mode == 0o755
+                    && attributes.mtime == FileTime::default() =>
+            {
+                Ok(lost)
+            }
+            stored => stored.map(|_| lost),
+        }
     }
 
     /// Gives an object other attributes, by a copy onto itself.
@@ -202,6 +216,10 @@ impl ObjectWriter {
                 }
             }
         }
+        if !keys.is_empty() && !serves_others && !keys.contains(&prefix) {
+            // A store may list the directory's own object elsewhere.
+            keys.push(prefix.clone());
+        }
         for some in keys.chunks(limits.delete_batch.max(1)) {
             self.api.delete(some).await?.into_iter().collect::<Result<()>>()?;
         }
@@ -211,6 +229,10 @@ impl ObjectWriter {
 
 fn is_file_removal(change: &Change) -> bool {
     matches!(change, Change::Remove { directory: false, .. })
+}
+
+fn is_directory_removal(change: &Change) -> bool {
+    matches!(change, Change::Remove { directory: true, .. })
 }
 
 fn is_removal(change: &Change) -> bool {

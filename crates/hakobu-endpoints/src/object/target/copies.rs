@@ -14,8 +14,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::lane::ObjectWriter;
 use super::placed;
 use crate::object::api::{
-    CompleteUpload, CopyObject, CopyPart, CopySource, ObjectHead, ObjectProperties, PartTag, PutCondition,
-    StoreLimits, UploadId,
+    CompleteUpload, CopyObject, CopyPart, CopySource, ObjectProperties, PartTag, PutCondition, StoreLimits,
+    UploadId,
 };
 use crate::object::copy_place::OpenedObject;
 
@@ -98,7 +98,7 @@ impl ObjectWriter {
             storage_class: None,
         };
         let upload = self.api.begin_upload(key, &properties).await?;
-        let copied = self.copy_parts(key, &upload, from, head).await;
+        let copied = self.copy_parts(key, &upload, from, &properties).await;
         if copied.is_err() {
             // The error at hand says more than another one.
             drop(self.api.abort_upload(key, &upload).await);
@@ -111,9 +111,10 @@ impl ObjectWriter {
         key: &str,
         upload: &UploadId,
         from: &OpenedObject,
-        head: &ObjectHead,
+        properties: &ObjectProperties,
     ) -> Result<()> {
-        let source = CopySource { bucket: Some(&from.bucket), key: &from.key, version: Some(&head.version) };
+        let OpenedObject { bucket, key: from_key, head } = from;
+        let source = CopySource { bucket: Some(bucket), key: from_key, version: Some(&head.version) };
         let part = |(number, range): (u32, Extent)| {
             self.api.copy_part(CopyPart { source, range, key, upload, number })
         };
@@ -125,7 +126,8 @@ impl ObjectWriter {
         }
         drop(copied);
         let condition = &PutCondition::None;
-        let complete = CompleteUpload { key, upload, parts: &tags, crc64: None, condition };
+        let properties = Some(properties);
+        let complete = CompleteUpload { key, upload, parts: &tags, properties, crc64: None, condition };
         self.api.complete_upload(complete).await.map(drop)
     }
 }

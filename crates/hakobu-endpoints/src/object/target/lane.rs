@@ -53,6 +53,8 @@ pub(super) struct ObjectWriter {
     pub(super) links: Arc<ObjectLinks>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
+    /// Held while directories are removed: one that is asked for later may contain them.
+    pub(super) removing: tokio::sync::Mutex<()>,
     /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
     pub(super) journals: Option<PathBuf>,
 }
@@ -390,7 +392,7 @@ impl ObjectWriter {
             return self.api.put(put).await.map(|_| lost);
         }
         // The upload has the attributes with which it began.
-        let (_, lost) = self.file_properties(draft, wanted, None).await?;
+        let (properties, lost) = self.file_properties(draft, wanted, digest).await?;
         let begun = draft.attributes.as_ref().and_then(|begun| begun.extended.as_ref());
         if wanted.1.is_some_and(|now| {
             Some(now) != begun.map(Extended::as_ref) && !(now.is_empty() && begun.is_none())
@@ -403,6 +405,7 @@ impl ObjectWriter {
             key: &draft.key,
             upload,
             parts: &parts,
+            properties: Some(&properties),
             crc64: Some(crc64),
             condition: &condition,
         };

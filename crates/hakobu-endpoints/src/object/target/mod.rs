@@ -120,6 +120,7 @@ impl TargetEndpoint for ObjectTarget {
             links: Arc::clone(&self.links),
             buffers: LaneBuffers::default(),
             in_flight,
+            removing: tokio::sync::Mutex::default(),
             journals: self.journals.clone(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))

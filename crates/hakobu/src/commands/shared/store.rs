@@ -184,7 +184,14 @@ impl Findings {
     ) -> (StoreSettings, StoreSettings) {
         let of_source = self.store(reached, written, source);
         // An option that is wrong is wrong for both, and told once.
-        (of_source, Self::default().store(reached, written, target))
+        let of_target = Self::default().store(reached, written, target);
+        let is_s3 =
+            |end: Option<&Location>| end.and_then(Location::store).is_some_and(|store| store.scheme == "s3");
+        match (is_s3(source), is_s3(target)) {
+            (false, true) => (of_source.without_s3(), of_target),
+            (true, false) => (of_source, of_target.without_s3()),
+            _ => (of_source, of_target),
+        }
     }
 }
 

@@ -1,0 +1,309 @@
+//! Objects and their metadata: Get Blob and Get Blob Properties.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use hakobu_core::entry::FileTime;
+use hakobu_core::extent::Extent;
+use hakobu_core::{Error, ErrorKind, Result};
+use http::header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, LAST_MODIFIED, RANGE};
+use http::{HeaderMap, Method};
+
+use super::list::tier;
+use super::request::{AzureAnswer, AzureFailure, AzureLane, AzureRequest, blob_name};
+use super::spelling::{etag_of, md5_of};
+use crate::object::api::{BodyStream, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
+use crate::object::counts::RequestKind;
+use crate::object::http::AnswerBody;
+use crate::object::retry::RetryPlan;
+
+const READING: &str = "reading the object";
+pub(super) const INSPECTING: &str = "inspecting the object";
+pub(super) const METADATA_PREFIX: &str = "x-ms-meta-";
+const REPLACED: &str = "another object was stored with this key in the meantime";
+/// The name that marks a directory's own object.
+const FOLDER: &str = "hdi_isfolder";
+
+/// Returns true if metadata is that of a directory's own object.
+pub(super) fn is_folder(metadata: &[(String, String)]) -> bool {
+    metadata.iter().any(|(name, value)| name == FOLDER && value.eq_ignore_ascii_case("true"))
+}
+
+/// Returns the metadata in the head of an answer.
+fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
+    let text =
+        |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let date = httpdate::parse_http_date(headers.get(LAST_MODIFIED)?.to_str().ok()?).ok()?;
+    let seconds = date.duration_since(UNIX_EPOCH).ok()?.as_secs() as i64;
+    let metadata = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str().strip_prefix(METADATA_PREFIX)?;
+        Some((name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+    });
+    let is_inferred = text("x-ms-access-tier-inferred").is_some_and(|inferred| inferred == "true");
+    let (storage_class, is_archived) = tier(&text("x-ms-access-tier").unwrap_or_default(), is_inferred);
+    // The answer to a range has the digest of that range, and this one of the whole.
+    let md5 = match headers.contains_key(CONTENT_RANGE) {
+        true => text("x-ms-blob-content-md5"),
+        false => text("content-md5"),
+    };
+    Some(ObjectHead {
+        size_bytes,
+        uploaded: FileTime { seconds, nanoseconds: 0 },
+        version: ObjectVersion {
+            etag: text(ETAG.as_str()).and_then(|etag| etag_of(&etag)),
+            generation: None,
+        },
+        metadata: metadata.collect(),
+        content_type: text(CONTENT_TYPE.as_str()),
+        checksum: md5.and_then(|text| md5_of(&text)).map(StoredChecksum::Md5),
+        storage_class,
+        is_archived,
+    })
+}
+
+/// Returns the range in the answer and the size of the whole object.
+fn content_range(headers: &HeaderMap) -> Option<(Extent, u64)> {
+    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
+    let (range, size) = text.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last, size) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, size.parse().ok()?);
+    Some((Extent { offset: first, length: last.checked_sub(first)?.checked_add(1)? }, size))
+}
+
+/// A body whose rest is asked for again if the connection is lost.
+struct RepeatedBody {
+    lane: Arc<AzureLane>,
+    key: String,
+    head: ObjectHead,
+    body: AnswerBody,
+    /// The bytes that are still to come.
+    left: Extent,
+    plan: RetryPlan,
+    is_over: bool,
+}
+
+impl RepeatedBody {
+    async fn next(&mut self) -> Option<Result<Bytes>> {
+        while !self.is_over {
+            let cause = match self.body.next().await {
+                Some(Ok(chunk)) if chunk.len() as u64 > self.left.length => {
+                    return self.fail(ErrorKind::Protocol, "the store sends more than it announced");
+                }
+                Some(Ok(chunk)) => {
+                    let length = chunk.len() as u64;
+                    self.left =
+                        Extent { offset: self.left.offset + length, length: self.left.length - length };
+                    self.plan = RetryPlan::new(self.lane.container.http.limits.retries);
+                    return Some(Ok(chunk));
+                }
+                None if self.left.length == 0 => {
+                    self.is_over = true;
+                    return None;
+                }
+                None => "the store ended the content early".to_owned(),
+                Some(Err(failure)) if !failure.may_repeat => return self.fail(failure.kind, &failure.cause),
+                Some(Err(failure)) => failure.cause,
+            };
+            if self.left.length == 0 {
+                // All bytes are here; how the connection ended does not matter.
+                self.is_over = true;
+                return None;
+            }
+            let Some(delay) = self.plan.next_delay(None) else {
+                return self.fail(ErrorKind::ConnectionLost, &cause);
+            };
+            tokio::time::sleep(delay).await;
+            match self.lane.open_object(&self.key, Some(self.left), Some(&self.head.version)).await {
+                Ok((head, body, _))
+                    if head.uploaded == self.head.uploaded && head.size_bytes == self.head.size_bytes =>
+                {
+                    self.body = body;
+                }
+                Ok(_) => return self.fail(ErrorKind::SourceChanged, REPLACED),
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+
+    fn fail(&mut self, kind: ErrorKind, cause: &str) -> Option<Result<Bytes>> {
+        self.is_over = true;
+        Some(Err(self.lane.error_of(kind, READING, &self.key, cause)))
+    }
+}
+
+impl AzureLane {
+    /// Returns the metadata of an object. A key with a slash at its end is that of a directory's own object.
+    pub(super) async fn head(&self, key: &str) -> Result<Option<ObjectHead>> {
+        let head = self.blob_head(key, INSPECTING).await?;
+        let is_marker = key.ends_with('/');
+        Ok(head.map(|(head, _)| head).filter(|head| !is_marker || is_folder(&head.metadata)))
+    }
+
+    /// Returns the metadata of the blob with a key, and the head that it came from.
+    pub(super) async fn blob_head(
+        &self,
+        key: &str,
+        during: &'static str,
+    ) -> Result<Option<(ObjectHead, HeaderMap)>> {
+        let request = AzureRequest::new(RequestKind::Head, Method::HEAD, during).key(key);
+        let answer = match self.perform(&request).await {
+            Ok(answer) => answer,
+            Err(AzureFailure::Refused { refusal, .. }) if refusal.is_missing_blob() => return Ok(None),
+            Err(failure) => return Err(self.head_failed(&request, key, failure).await),
+        };
+        let head = answer.length.and_then(|size_bytes| head_of(&answer.headers, size_bytes));
+        let wrong = || self.error_of(ErrorKind::Protocol, during, key, "the answer has no size or no time");
+        Ok(Some((head.ok_or_else(wrong)?, answer.headers)))
+    }
+
+    /// Finds out what a failed HEAD means: its answer has a code at most. That of a GET has the reason.
+    async fn head_failed(&self, request: &AzureRequest<'_>, key: &str, failure: AzureFailure) -> Error {
+        let lacks_words = matches!(
+            &failure,
+            AzureFailure::Refused { refusal, .. }
+                if refusal.needs_words() && matches!(refusal.status, 400 | 401 | 403 | 404)
+        );
+        let byte = Extent { offset: 0, length: 1 };
+        match lacks_words {
+            true => match self.open_object(key, Some(byte), None).await {
+                Err(error) if error.kind != ErrorKind::SourceVanished => {
+                    Error { during: INSPECTING.into(), ..error }
+                }
+                _ => self.error(request, failure),
+            },
+            false => self.error(request, failure),
+        }
+    }
+
+    pub(super) async fn get(
+        self: &Arc<Self>,
+        key: &str,
+        range: Option<Extent>,
+        version: Option<&ObjectVersion>,
+    ) -> Result<ObjectBody> {
+        let (head, body, left) = self.open_object(key, range, version).await?;
+        let state = RepeatedBody {
+            lane: Arc::clone(self),
+            key: key.to_owned(),
+            head: head.clone(),
+            body,
+            left,
+            plan: RetryPlan::new(self.container.http.limits.retries),
+            is_over: false,
+        };
+        let chunks: BodyStream = Box::pin(futures_util::stream::unfold(state, |mut state| async {
+            let next = state.next().await?;
+            Some((next, state))
+        }));
+        Ok(ObjectBody { head, chunks })
+    }
+
+    /// Asks for an object or a range of it. Returns the range that its body has.
+    async fn open_object(
+        &self,
+        key: &str,
+        range: Option<Extent>,
+        version: Option<&ObjectVersion>,
+    ) -> Result<(ObjectHead, AnswerBody, Extent)> {
+        let mut request = AzureRequest::new(RequestKind::Get, Method::GET, READING).key(key);
+        if let Some(range) = range {
+            let last = range.end().saturating_sub(1);
+            request = request.header(RANGE, &format!("bytes={}-{last}", range.offset))?;
+        }
+        if let Some(etag) = version.and_then(|version| version.etag.as_deref()) {
+            request = request.header(IF_MATCH, etag)?;
+        }
+        let failed = |failure| self.get_failed(&request, key, failure, version.is_some());
+        let answer = self.open(&request).await.map_err(failed)?;
+        let wrong = |cause| self.error_of(ErrorKind::Protocol, READING, key, cause);
+        let (found, size_bytes) = placed(&answer, range).map_err(wrong)?;
+        let head = head_of(&answer.headers, size_bytes).ok_or_else(|| wrong("the answer has no time"))?;
+        // Something between here and there may ignore conditions.
+        let is_other = version.is_some_and(|version| {
+            version.etag.is_some() && version.etag != head.version.etag && head.version.etag.is_some()
+        });
+        if is_other {
+            return Err(self.error_of(ErrorKind::SourceChanged, READING, key, REPLACED));
+        }
+        Ok((head, answer.body, found))
+    }
+
+    fn get_failed(
+        &self,
+        request: &AzureRequest<'_>,
+        key: &str,
+        failure: AzureFailure,
+        is_versioned: bool,
+    ) -> Error {
+        let told = |kind, cause| self.error_of(kind, READING, blob_name(key), cause);
+        if let AzureFailure::Refused { refusal, .. } = &failure {
+            if refusal.is_condition() {
+                return told(ErrorKind::SourceChanged, REPLACED);
+            }
+            if refusal.status == 416 && is_versioned {
+                return told(ErrorKind::SourceChanged, "the object is shorter now");
+            }
+            if refusal.is_missing_blob() {
+                return told(ErrorKind::SourceVanished, "the object does not exist any more");
+            }
+        }
+        self.error(request, failure)
+    }
+}
+
+/// Returns the range of an answer's body and the size of the object; the cause if it is not the range asked for.
+fn placed(answer: &AzureAnswer<AnswerBody>, range: Option<Extent>) -> Result<(Extent, u64), &'static str> {
+    let length = answer.length.ok_or("the answer has no length")?;
+    match (range, answer.status) {
+        (Some(range), 206) => {
+            let (found, size_bytes) =
+                content_range(&answer.headers).ok_or("the answer does not say which range it has")?;
+            let end = range.end().min(size_bytes);
+            if found.offset != range.offset || found.end() != end || length != found.length {
+                return Err("the answer has another range than was asked for");
+            }
+            Ok((found, size_bytes))
+        }
+        // The whole object, if that was asked for by its range.
+        (Some(range), _) if range.offset == 0 && length <= range.length => {
+            Ok((Extent { offset: 0, length }, length))
+        }
+        (Some(_), _) => Err("the store does not answer requests for ranges"),
+        (None, _) => Ok((Extent { offset: 0, length }, length)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderName;
+
+    use super::*;
+
+    #[test]
+    fn heads_have_what_the_store_keeps() {
+        let all = [
+            ("last-modified", "Fri, 27 Nov 2026 10:00:00 GMT"),
+            ("etag", "\"0x8DC\""),
+            ("x-ms-meta-mtime", "1.5"),
+            ("x-ms-meta-hdi_isfolder", "True"),
+            ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg=="),
+            ("x-ms-access-tier", "Archive"),
+        ];
+        let pairs = all.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+        let mut all: HeaderMap = pairs.into_iter().collect();
+        let head = head_of(&all, 9).unwrap();
+        assert!(head.metadata.contains(&("mtime".to_owned(), "1.5".to_owned())) && is_folder(&head.metadata));
+        assert!(matches!(head.checksum, Some(StoredChecksum::Md5([0xd4, 0x1d, ..]))));
+        assert!(head.is_archived && head.uploaded.seconds == 1_795_773_600);
+        assert_eq!(head.version.etag.as_deref(), Some("\"0x8DC\""));
+        all.insert(CONTENT_RANGE, "bytes 0-1/9".parse().unwrap());
+        assert!(head_of(&all, 9).unwrap().checksum.is_none(), "it is that of the range");
+        assert_eq!(head_of(&HeaderMap::new(), 9), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! Azure Blob Storage as an end of a copy, with Azurite.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use hakobu_testkit::stores::StoreServer;
+use hakobu_testkit::tree_difference::compare;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::program::*;
+
+/// A directory to run in, and a server whose credentials are in the environment.
+struct AzureSurroundings {
+    at: TempDir,
+    server: StoreServer,
+}
+
+impl AzureSurroundings {
+    fn new() -> Self {
+        let server = StoreServer::azurite().unwrap();
+        server.make_bucket("container").unwrap();
+        Self { at: place(), server }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.at.path().join(name)
+    }
+
+    fn run(&self, verb: &str, options: &str) -> Copy {
+        let mut command = Command::new(HAKOBU);
+        let is_of_vendor = |name: &std::ffi::OsString| name.as_encoded_bytes().starts_with(b"AZURE_");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_vendor(name)) {
+            command.env_remove(name);
+        }
+        command.current_dir(self.at.path());
+        Copy::verb(command, verb)
+            .options(options)
+            .env("AZURE_STORAGE_KEY", self.server.secret_key)
+            .options("--endpoint")
+            .arg(&self.server.endpoint)
+    }
+}
+
+/// Fails unless both are equal in all that a store keeps. `except` names what differs.
+#[track_caller]
+fn assert_kept(source: &Path, target: &Path, except: impl Fn(&str) -> bool) {
+    let differences = compare(source, target).unwrap();
+    let shown: Vec<String> = differences.iter().map(ToString::to_string).filter(|it| !except(it)).collect();
+    assert!(shown.is_empty(), "{} differences: {:#?}", shown.len(), &shown[..shown.len().min(9)]);
+}
+
+fn is_of_links(difference: &str) -> bool {
+    difference.contains("link") || difference.contains("extended")
+}
+
+#[test]
+fn a_nasty_tree_returns_from_azure() {
+    let all = AzureSurroundings::new();
+    let source = tree(&all.path("source"));
+    let first = all.run("copy", "").args([contents(&source), "az://container/at/home".into()]).run_to(0);
+    assert!(first.entries("created") > 300);
+    let again = all.run("copy", "").args([contents(&source), "az://container/at/home".into()]).run_to(0);
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
+    all.run("copy", "").args(["az://container/at/home/", "back"]).run_to(0);
+    assert_kept(&source, &all.path("back"), is_of_links);
+    let again = all.run("copy", "").args(["az://container/at/home/", "back"]).run_to(0);
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
+    all.run("verify", "").args([contents(&source), "az://container/at/home".into()]).run_to(0);
+}
+
+#[test]
+fn what_is_gone_from_the_source_goes_from_azure() {
+    let all = AzureSurroundings::new();
+    let source = all.path("source");
+    for directory in ["kept", "gone/deep/deeper", "gone/empty"] {
+        fs::create_dir_all(source.join(directory)).unwrap();
+    }
+    for name in ["kept/a", "gone/b", "gone/deep/c", "gone/deep/deeper/d"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    let sync = || {
+        all.run("sync", "--delete --max-delete 100")
+            .args([contents(&source), "az://container".into()])
+            .run_to(0)
+    };
+    sync();
+    fs::remove_dir_all(source.join("gone")).unwrap();
+    // A file where a directory was.
+    fs::write(source.join("gone"), "file").unwrap();
+    sync();
+    all.run("copy", "").args(["az://container/", "back"]).run_to(0);
+    assert_kept(&source, &all.path("back"), is_of_links);
+    fs::remove_file(source.join("gone")).unwrap();
+    fs::create_dir(source.join("gone")).unwrap();
+    sync();
+    let last = sync();
+    assert_eq!((last.entries("created"), last.entries("updated")), (0, 0), "{:#}", last.report);
+    fs::remove_dir_all(all.path("back")).unwrap();
+    all.run("copy", "").args(["az://container/", "back"]).run_to(0);
+    assert_kept(&source, &all.path("back"), is_of_links);
+}
+
+#[test]
+fn a_large_object_goes_on_after_a_kill() {
+    const BYTES: u64 = 200 << 20;
+    let all = AzureSurroundings::new();
+    let source = file(&all.path("large"), BYTES);
+    let copy = |options: &str| all.run("copy", options).arg(&source).arg("az://container/large");
+    let mut running = copy("--bwlimit 40M").start();
+    running.wait_until_under_way();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    running.signal(Signal::KILL);
+    assert_ne!(running.end().code, Some(0));
+    let ran = copy("").run_to(0);
+    let sent = ran.report["requests"]["target"]["sent_bytes"].as_u64();
+    assert!(sent.is_some_and(|sent| sent < BYTES - (16 << 20)), "{:#}", ran.report);
+    all.run("copy", "").args(["az://container/large", "back"]).run_to(0);
+    assert!(fs::read(&source).unwrap() == fs::read(all.path("back")).unwrap());
+}
+
+#[test]
+fn what_keeps_a_container_closed_is_said_with_the_remedy() {
+    let all = AzureSurroundings::new();
+    fs::write(all.path("file"), "content").unwrap();
+    let ended = |line: &str, (name, value): (&str, &str)| {
+        let mut command = Command::new(HAKOBU);
+        command.args(line.split(' ')).arg("--endpoint").arg(&all.server.endpoint).current_dir(all.at.path());
+        command.env("HAKOBU_SETTINGS", "none").env("HAKOBU_STATE", all.path("state"));
+        command.env("AZURE_STORAGE_KEY", all.server.secret_key).env(name, value);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let nothing = ("AZURE_UNUSED", "");
+    for (line, change, code, words) in [
+        ("ls az://missing", nothing, 1, "the container missing does not exist"),
+        ("copy file az://missing/x", nothing, 1, "the container missing does not exist"),
+        ("copy az://container/missing x", nothing, 1, "no such file or directory"),
+        ("ls az://container", ("AZURE_STORAGE_KEY", "a2V5"), 1, "check AZURE_STORAGE_KEY"),
+        ("ls --no-sign-request az://container", nothing, 1, "leave out --no-sign-request"),
+        ("ls --region eu az://container", nothing, 2, "Azure has no --region; leave it out"),
+        ("copy --sse AES256 file az://container", nothing, 2, "Azure has no --sse; leave it out"),
+        ("ls az://container@other", nothing, 2, "the endpoint is that of the account devstoreaccount1"),
+    ] {
+        let (ended, err) = ended(line, change);
+        assert!(ended == code && err.contains(words), "{line}: {ended} {err}");
+        assert_eq!(err.lines().filter(|line| line.starts_with("error")).count(), 1, "{err}");
+    }
+}
