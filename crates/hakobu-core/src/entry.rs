@@ -218,6 +218,12 @@ impl EntryMetadata {
         !(self.is_unreadable() && self.ctime == FileTime::default())
     }
 
+    /// Returns true if it is a directory that only exists because something is in it, so that it has no attributes of its
+    /// own. Object stores have such directories.
+    pub fn is_implied(&self) -> bool {
+        self.kind == EntryKind::Directory && self.ctime == FileTime::default()
+    }
+
     /// Returns true if it is a named pipe or a device node: a name without content.
     pub fn is_special(&self) -> bool {
         matches!(self.kind, EntryKind::Fifo | EntryKind::BlockDevice | EntryKind::CharDevice)

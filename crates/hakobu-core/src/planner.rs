@@ -101,6 +101,9 @@ pub fn same_time(source: &EntryMetadata, target: &EntryMetadata, able: &Capabili
 
 /// Returns true if permissions, owner and extended attributes are equal as far as the target can store them.
 pub fn same_attributes(source: &EntryMetadata, target: &EntryMetadata, able: &Capabilities) -> bool {
+    if source.is_implied() {
+        return true;
+    }
     let owned = source.uid == target.uid && source.gid == target.gid;
     let permissions = !able.modes || same_permissions(source, target, able.set_id && (owned || able.owners));
     // The listings only contain extended attributes that the target can store.

@@ -409,6 +409,7 @@ impl<'a> Join<'a> {
         let attributes = match kept {
             // A listing that shows none has nothing that a removal could change either.
             Some(_) if self.shared.evidence.target_lacks() => None,
+            None if self.shared.has_no_attributes(metadata, target.filter(|_| !is_new)) => None,
             kept => Some(kept.unwrap_or(metadata).attributes()),
         };
         let node = DirectoryNode::with_proof(

@@ -98,6 +98,12 @@ pub(super) struct EngineState<'a> {
 }
 
 impl EngineState<'_> {
+    /// Returns true if a directory of the source has no attributes that that of the target is to have. `there` is that of the
+    /// target, unless it is new.
+    pub(super) fn has_no_attributes(&self, source: &EntryMetadata, there: Option<&EntryMetadata>) -> bool {
+        source.is_implied() && (there.is_some() || self.setup.target.capabilities().shared_names)
+    }
+
     /// Returns the way in which files may get to the target without being read; `None` if there is none.
     pub(super) fn sharing(&self) -> Option<ContentSharing> {
         let Setup { job, source, target, .. } = self.setup;

@@ -1,5 +1,8 @@
 //! Entries as objects: what an object says about its entry, and what an entry is stored with.
 
+use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::extended::{Extended, ExtendedRef};
@@ -27,6 +30,16 @@ pub(crate) struct DescribedObject {
 pub(crate) fn plain(kind: EntryKind, size_bytes: u64, uploaded: FileTime) -> EntryMetadata {
     let mode = if kind == EntryKind::Directory { 0o755 } else { 0o644 };
     EntryMetadata { mode, size_bytes, mtime: uploaded, ctime: uploaded, ..EntryMetadata::new(kind) }
+}
+
+/// Returns the metadata of a directory that has no object of its own. Its time is that at which this process first asked for
+/// one.
+pub(crate) fn implied_directory() -> EntryMetadata {
+    static NOW: LazyLock<FileTime> = LazyLock::new(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        FileTime { seconds: now.as_secs().cast_signed(), nanoseconds: now.subsec_nanos() }
+    });
+    EntryMetadata { ctime: FileTime::default(), ..plain(EntryKind::Directory, 0, *NOW) }
 }
 
 /// Returns the entry of an object that was listed. Without metadata in listings, it is a file.

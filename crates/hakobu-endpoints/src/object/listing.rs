@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hakobu_core::endpoint::ListingPage;
-use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::handle::Cursor;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage, StoreLimits};
-use super::entry::{listed, plain};
+use super::entry::{implied_directory, listed, plain};
 use super::key_pages::{EMPTY_PAGES_MAX, KeyPages};
 use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
 use super::key_space::KeyAlphabet;
@@ -381,7 +381,7 @@ struct KeyLevel {
 
 /// Returns what a listing says about a directory: nothing.
 fn directory_listed() -> EntryMetadata {
-    plain(EntryKind::Directory, 0, FileTime::default())
+    implied_directory()
 }
 
 /// Returns a key after all that belong to the entry of a position, and before all others.

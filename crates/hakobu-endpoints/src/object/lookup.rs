@@ -1,13 +1,13 @@
 //! Looks up single entries.
 
 use hakobu_core::Result;
-use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
+use hakobu_core::entry::EntryMetadata;
 use hakobu_core::listing::Detail;
 use hakobu_core::path::EntryPath;
 
 use super::api::{ListQuery, ListStart, ObjectApi};
 use super::attributes::AttributeReader;
-use super::entry::{DescribedObject, described, plain};
+use super::entry::{DescribedObject, described, implied_directory};
 use super::keys::{KeyRoot, check_page};
 use super::metadata::ObjectExtended;
 
@@ -42,7 +42,7 @@ pub(crate) async fn find(
     let page = api.list(query).await?;
     check_page(&page, &prefix)?;
     let implied = DescribedObject {
-        metadata: plain(EntryKind::Directory, 0, FileTime::default()),
+        metadata: implied_directory(),
         digest: None,
         extended: ObjectExtended::None,
         stored_inode: None,

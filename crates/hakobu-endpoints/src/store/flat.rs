@@ -1,6 +1,6 @@
 //! Assembles listings of directories from keys that were listed without regard to slashes.
 
-use hakobu_core::entry::EntryMetadata;
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::event::Failure;
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::path::{EntryPath, check_name};
@@ -58,12 +58,14 @@ struct KeyGrouping {
 }
 
 impl KeyGrouping {
-    /// Returns what a listing shows of a directory: the times of its own object, if it has one.
+    /// Returns what a listing shows of a directory: what its own object shows, if that shows a directory, or else the
+    /// times of that object.
     fn of_directory(&self, shown: &[u8], keys: &[FlatKey<'_>]) -> EntryMetadata {
         match keys.first() {
-            Some((key, marker)) if self.has_markers && *key == shown => {
-                EntryMetadata { mtime: marker.mtime, ctime: marker.ctime, ..self.of_directories }
-            }
+            Some((key, marker)) if self.has_markers && *key == shown => match marker.kind {
+                EntryKind::Directory => *marker,
+                _ => EntryMetadata { mtime: marker.mtime, ctime: marker.ctime, ..self.of_directories },
+            },
             _ => self.of_directories,
         }
     }
@@ -109,7 +111,7 @@ impl KeyGrouping {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::entry::{EntryKind, FileTime};
+    use hakobu_core::entry::FileTime;
 
     use super::*;
 

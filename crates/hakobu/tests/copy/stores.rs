@@ -197,3 +197,29 @@ fn what_keeps_a_bucket_closed_is_said_with_the_remedy() {
     let (code, _, err) = ended(&mut command);
     assert!(code == 1 && err.contains("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), "{err}");
 }
+
+#[test]
+fn directories_that_only_keys_imply_have_the_time_of_the_copy() {
+    let all = Surroundings::new();
+    // Another tool makes no objects for directories.
+    let bucket = all.server.data().join("bucket");
+    fs::create_dir_all(bucket.join("logs/deep")).unwrap();
+    fs::write(bucket.join("logs/deep/one"), "content").unwrap();
+    for line in ["copy s3://bucket back", "copy s3://bucket/logs/ logs", "copy s3://bucket back"] {
+        let (code, out, err) = all.run(line);
+        assert_eq!(code, 0, "{line}: {out}{err}");
+    }
+    let at = |name: &str| fs::metadata(all.at.path().join(name)).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    for name in ["back", "back/logs", "back/logs/deep", "logs", "logs/deep"] {
+        assert!(now.abs_diff(at(name).mtime() as u64) < 600, "{name}: {}", at(name).mtime());
+        assert_eq!(at(name).mode() & 0o777, 0o755, "{name}");
+    }
+    // Those that are there keep what they have.
+    let (_, out, err) = all.run("copy s3://bucket/logs/ logs");
+    assert!(out.contains("0 created, 0 updated, 3 unchanged"), "{out}{err}");
+    fs::set_permissions(all.at.path().join("logs/deep"), fs::Permissions::from_mode(0o700)).unwrap();
+    let (_, out, err) = all.run("copy s3://bucket/logs/ logs");
+    assert!(out.contains("0 created, 0 updated, 3 unchanged"), "{out}{err}");
+    assert_eq!(at("logs/deep").mode() & 0o777, 0o700);
+}

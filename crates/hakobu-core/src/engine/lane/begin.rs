@@ -301,13 +301,17 @@ impl Worker<'_> {
                 return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &place.1));
             }
         };
-        let attributes = kept.unwrap_or(metadata).attributes();
-        let proof = match there.filter(|there| there.kind == EntryKind::Directory) {
+        let there = there.filter(|there| there.kind == EntryKind::Directory);
+        let attributes = match kept {
+            None if self.shared.has_no_attributes(metadata, there) => None,
+            kept => Some(kept.unwrap_or(metadata).attributes()),
+        };
+        let proof = match there {
             Some(there) if place.0.len() == 1 => self.shared.proof((metadata, there), true),
             _ => DirectoryProof::default(),
         };
         let (end, ctime) =
-            ((Some(attributes), counted), self.shared.evidence.must_recheck().then_some(metadata.ctime));
+            ((attributes, counted), self.shared.evidence.must_recheck().then_some(metadata.ctime));
         let node = DirectoryNode::with_proof(place, end, None, (touched, proof, ctime));
         if kept.is_none() && self.shared.renews(proof) {
             node.touch();
