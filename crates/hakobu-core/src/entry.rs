@@ -99,7 +99,8 @@ pub struct EntryMetadata {
     pub mtime: FileTime,
     /// The time of the last change to anything about the inode. It reveals a change whose mtime was reset.
     pub ctime: FileTime,
-    /// The number of names (hard links) of the inode, at most `u32::MAX`; 1 for a directory.
+    /// The number of names (hard links) of the inode, at most `u32::MAX`; 1 for a directory, 0 for one that only exists
+    /// because something is in it.
     pub links: u32,
     /// True if fewer blocks are allocated than the size needs: the file has holes.
     pub sparse: bool,
@@ -221,7 +222,7 @@ impl EntryMetadata {
     /// Returns true if it is a directory that only exists because something is in it, so that it has no attributes of its
     /// own. Object stores have such directories.
     pub fn is_implied(&self) -> bool {
-        self.kind == EntryKind::Directory && self.ctime == FileTime::default()
+        self.kind == EntryKind::Directory && self.links == 0
     }
 
     /// Returns true if it is a named pipe or a device node: a name without content.

@@ -39,7 +39,7 @@ pub(crate) fn implied_directory() -> EntryMetadata {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         FileTime { seconds: now.as_secs().cast_signed(), nanoseconds: now.subsec_nanos() }
     });
-    EntryMetadata { ctime: FileTime::default(), ..plain(EntryKind::Directory, 0, *NOW) }
+    EntryMetadata { ctime: FileTime::default(), links: 0, ..plain(EntryKind::Directory, 0, *NOW) }
 }
 
 /// Returns the entry of an object that was listed. Without metadata in listings, it is a file.
