@@ -25,10 +25,17 @@ pub(super) const METADATA_PREFIX: &str = "x-ms-meta-";
 const REPLACED: &str = "another object was stored with this key in the meantime";
 /// The name that marks a directory's own object.
 const FOLDER: &str = "hdi_isfolder";
+/// The names that AzCopy adds to it for what is no directory.
+const NO_FOLDERS: [&str; 2] = ["is_socket", "is_block_dev"];
 
 /// Returns true if metadata is that of a directory's own object.
 pub(super) fn is_folder(metadata: &[(String, String)]) -> bool {
-    metadata.iter().any(|(name, value)| name == FOLDER && value.eq_ignore_ascii_case("true"))
+    let is_true = |names: &[&str]| {
+        metadata
+            .iter()
+            .any(|(name, value)| names.contains(&name.as_str()) && value.eq_ignore_ascii_case("true"))
+    };
+    is_true(&[FOLDER]) && !is_true(&NO_FOLDERS)
 }
 
 /// Returns the metadata in the head of an answer.
@@ -188,6 +195,10 @@ impl AzureLane {
         version: Option<&ObjectVersion>,
     ) -> Result<ObjectBody> {
         let (head, body, left) = self.open_object(key, range, version).await?;
+        if is_folder(&head.metadata) && !key.ends_with('/') {
+            let cause = "a directory has taken the place of the object";
+            return Err(self.error_of(ErrorKind::SourceVanished, READING, key, cause));
+        }
         let state = RepeatedBody {
             lane: Arc::clone(self),
             key: key.to_owned(),

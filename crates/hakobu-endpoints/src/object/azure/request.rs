@@ -134,7 +134,8 @@ impl BodyUse for AnswerBody {
     }
 }
 
-enum AttemptFailure {
+/// An attempt that failed.
+enum AzureAttempt {
     NoAnswer(HttpFailure),
     Refused(AzureRefusal),
 }
@@ -166,7 +167,7 @@ impl AzureLane {
                     self.container.set_answered();
                     return Ok(answer);
                 }
-                Err(AttemptFailure::NoAnswer(failure)) => {
+                Err(AzureAttempt::NoAnswer(failure)) => {
                     if failure.was_sent {
                         plan.note_uncertain();
                     }
@@ -178,7 +179,7 @@ impl AzureLane {
                     tokio::time::sleep(delay).await;
                     continue;
                 }
-                Err(AttemptFailure::Refused(refusal)) => refusal,
+                Err(AzureAttempt::Refused(refusal)) => refusal,
             };
             self.container.set_answered();
             let may_be_done = plan.may_be_done();
@@ -205,7 +206,7 @@ impl AzureLane {
         request: &AzureRequest<'_>,
         proof: &AzureProof,
         is_retry: bool,
-    ) -> Result<AzureAnswer<B>, AttemptFailure> {
+    ) -> Result<AzureAnswer<B>, AzureAttempt> {
         let target = &self.container.target;
         let path = match request.key {
             Some(key) => format!("{}/{}", target.path(), encode_key(blob_name(key))),
@@ -248,13 +249,13 @@ impl AzureLane {
             content: &request.content,
             is_retry,
         });
-        let mut answer = answer.await.map_err(AttemptFailure::NoAnswer)?;
+        let mut answer = answer.await.map_err(AzureAttempt::NoAnswer)?;
         if !(200..300).contains(&answer.status) {
             return Err(refused(answer).await);
         }
         let (status, length) = (answer.status, answer.length());
         let headers = std::mem::take(&mut answer.headers);
-        let body = B::of(answer).await.map_err(AttemptFailure::NoAnswer)?;
+        let body = B::of(answer).await.map_err(AzureAttempt::NoAnswer)?;
         Ok(AzureAnswer { status, headers, length, body })
     }
 
@@ -291,7 +292,7 @@ impl AzureLane {
 }
 
 /// Reads the answer of an error.
-async fn refused(answer: HttpAnswer<'_>) -> AttemptFailure {
+async fn refused(answer: HttpAnswer<'_>) -> AzureAttempt {
     let (status, retry_after) = (answer.status, answer.retry_after());
     let code = answer.header(ERROR_CODE).map(str::to_owned);
     let is_foreign = code.is_none() && answer.header(REQUEST_ID).is_none();
@@ -304,7 +305,7 @@ async fn refused(answer: HttpAnswer<'_>) -> AttemptFailure {
     if refusal.remedy() == (AzureRemedy::Repeat { with_fewer: true }) {
         permit.refused(retry_after);
     }
-    AttemptFailure::Refused(refusal)
+    AzureAttempt::Refused(refusal)
 }
 
 /// Returns the name of the blob with a key. A directory's own object has no slash at the end of its name.

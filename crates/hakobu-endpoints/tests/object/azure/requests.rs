@@ -158,6 +158,7 @@ fn a_file_is_not_replaced_by_the_object_of_a_directory() {
     lane.runtime.run(lane.api.delete(&["a".to_owned()])).unwrap();
     for mtime in ["1", "2"] {
         marker(mtime).unwrap();
+        assert_eq!(lane.get("a", None).unwrap_err().kind, ErrorKind::SourceVanished);
         let head = lane.runtime.run(lane.api.head("a/")).unwrap().unwrap();
         assert!(head.metadata.contains(&("mtime".to_owned(), mtime.to_owned())));
     }
