@@ -389,7 +389,12 @@ impl<'a> Join<'a> {
         // A directory without origins is created but not scanned.
         let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
         let origins = if beyond && self.target_name.is_none() { Vec::new() } else { origins };
-        let state = if is_new || target.is_none() {
+        // A store as the source may have both as well.
+        let stays = source.find(name, false).is_some();
+        let is_occupied = is_new && writes && target.is_some() && !stays;
+        let state = if is_occupied && self.shared.keeps_replaced_entries() {
+            TargetState::Occupied
+        } else if is_new || target.is_none() {
             TargetState::Absent
         } else {
             let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
@@ -401,9 +406,14 @@ impl<'a> Join<'a> {
             _ => None,
         };
         let place = (origins, target_path);
+        let attributes = match kept {
+            // A listing that shows none has nothing that a removal could change either.
+            Some(_) if self.shared.evidence.target_lacks() => None,
+            kept => Some(kept.unwrap_or(metadata).attributes()),
+        };
         let node = DirectoryNode::with_proof(
             place,
-            (Some(kept.unwrap_or(metadata).attributes()), counted),
+            (attributes, counted),
             Some(self.node.clone()),
             (touched, proof, self.shared.evidence.must_recheck().then_some(metadata.ctime)),
         );

@@ -399,6 +399,8 @@ impl DirectoryNode {
 pub(super) enum TargetState {
     /// It does not exist.
     Absent,
+    /// It does not exist, and an entry of another kind with its name has to be removed first.
+    Occupied,
     /// It did not exist. At least one page of the source's directory has been read; the next one begins at the cursor.
     Rest(Cursor),
     /// It exists and has to be listed.

@@ -159,6 +159,11 @@ impl EngineState<'_> {
         target.filter(|target| removes && target.kind == EntryKind::Directory)
     }
 
+    /// Returns true if a directory does not take the place of another entry, but exists beside it.
+    pub(super) fn keeps_replaced_entries(&self) -> bool {
+        self.setup.target.capabilities().shared_names && !self.setup.job.dry_run
+    }
+
     /// Returns the proof for a directory that both sides have, given whether that above it is settled.
     pub(super) fn proof(
         &self,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Mode, Removal};
+use hakobu_core::job::{Job, Mode, Removal};
 use hakobu_core::losses::LossKind;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
 use hakobu_endpoints::store::{ObjectPlace, StoreSource, StoreTarget};
@@ -124,6 +124,29 @@ fn a_key_and_what_is_below_it_do_not_end_the_run() {
     let copied = Arc::new(MemoryObjectStore::new());
     assert!(copy(&objects, &copied, &contents()).failures.is_empty());
     assert_eq!(contents_of(&*copied), contents_of(&*objects));
+}
+
+/// In a store, a directory does not take the place of an object, but exists beside it.
+#[test]
+fn an_object_in_the_place_of_a_directory_is_removed() {
+    let (source, objects) = (files(), Arc::new(MemoryObjectStore::new()));
+    for key in [&b"d0/e0"[..], b"d1"] {
+        objects.upload(key, key);
+    }
+    let refused = copy(&source, &objects, &contents());
+    assert_eq!(refused.counters.entries_failed, 2);
+    let replacing = Job { removal: Removal::Count, ..contents() };
+    let made = copy(&source, &objects, &replacing);
+    assert!(made.fatal.is_none() && made.failures.is_empty(), "{:?} {:?}", made.fatal, made.failures);
+    assert_eq!(contents_of(&*objects), contents_of(&*source));
+
+    // What the source has beside the directory stays.
+    let (both, copied) = (Arc::new(MemoryObjectStore::new()), Arc::new(MemoryObjectStore::new()));
+    both.upload(b"a", b"object");
+    both.upload(b"a/b", b"in a directory");
+    copied.upload(b"a", b"object");
+    assert!(copy(&both, &copied, &replacing).failures.is_empty());
+    assert_eq!(contents_of(&*copied), contents_of(&*both));
 }
 
 /// If a store lists everything below a directory at once, its directories are not requested individually.

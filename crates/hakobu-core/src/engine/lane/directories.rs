@@ -15,6 +15,10 @@ impl Worker<'_> {
             TargetState::Sides(sides) => return self.sides(&task.node, sides),
             target => DirectoryTask { target, ..task },
         };
+        if !self.clear_place(&mut task)? {
+            self.directories_done(1);
+            return Ok(());
+        }
         if matches!(task.target, TargetState::Listed(..)) && self.list_in_order(&task.node) {
             return self.begin_sides(task);
         }
@@ -35,6 +39,10 @@ impl Worker<'_> {
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
         let mut scanned = Vec::with_capacity(tasks.len());
         for mut task in tasks {
+            if !self.clear_place(&mut task)? {
+                self.directories_done(1);
+                continue;
+            }
             if self.list_in_order(&task.node) {
                 self.begin_sides(task)?;
                 continue;
@@ -52,6 +60,22 @@ impl Worker<'_> {
         // The target is not asked for attributes that it cannot hold.
         self.list(others, Detail { missed: Classes::NONE, ..self.detail() })?;
         self.list(doomed, Detail { kinds_only: true, ..Detail::default() })
+    }
+
+    /// Removes the entry in whose place a directory is created. Returns false if that failed, which has been recorded.
+    fn clear_place(&mut self, task: &mut DirectoryTask) -> Result<bool> {
+        if !matches!(task.target, TargetState::Occupied) {
+            return Ok(true);
+        }
+        task.target = TargetState::Absent;
+        let path = task.node.target.clone();
+        let changes = vec![Change::Remove { path, directory: false, kept_names: 0 }];
+        let TargetOutcome::PackWritten { failures, .. } = self.ask_target(TargetOp::Apply { changes })? else {
+            return Err(unexpected());
+        };
+        let Some((_, error)) = failures.into_iter().next() else { return Ok(true) };
+        self.fail_directory(&task.node, at_target(error, &task.node.target));
+        Ok(false)
     }
 
     fn list(&mut self, tasks: Vec<(DirectoryTask, Vec<OriginListing>)>, detail: Detail) -> Result<()> {
