@@ -49,6 +49,26 @@ fn names(bucket: &MemoryBucket, root: &str, directory: &str) -> Result<Vec<Strin
 }
 
 #[test]
+fn names_are_in_order_whatever_their_keys() {
+    let bucket = MemoryBucket::new(1000);
+    ["a/b/\u{2409}", "a/b/c", "a/b/\u{201b}FF", "a/\u{2409}"].iter().for_each(|key| bucket.add(key, b"x"));
+    let access = BucketAccess::new(Arc::new(bucket), None);
+    let source = access.source(&[EntryPath::root()]).unwrap();
+    let mut source = source.open_source_lane(0).unwrap();
+    let (directories, detail) = (vec![EntryPath::new("a").unwrap()], Detail::default());
+    let list = SourceOp::List { root: 0, directories, budget: 100, detail };
+    assert!(source.submit(1, list).is_ok());
+    let SourceOutcome::Listed(listed) = source.reap(CompletionWait::Forever).unwrap().result.unwrap() else {
+        panic!("no listing")
+    };
+    let names = |listing: &Listing| -> Vec<Vec<u8>> {
+        (0..listing.len()).map(|index| listing.name(index).to_vec()).collect()
+    };
+    let names: Vec<_> = listed.iter().map(|listing| names(listing.result.as_ref().unwrap())).collect();
+    assert_eq!(names, [vec![b"\t".to_vec(), b"b".to_vec()], vec![b"\t".to_vec(), b"c".to_vec(), b"\xff".to_vec()]]);
+}
+
+#[test]
 fn they_are_listed_nowhere() {
     let sidecar = format!("{DIRECTORY}/{}", "0a".repeat(32));
     for (root, prefix, page) in [("", "", 1000), ("some/where", "some/where/", 1000), ("some", "some/", 1)] {
