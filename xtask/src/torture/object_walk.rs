@@ -54,11 +54,7 @@ fn look(place: &Path, metadata: &fs::Metadata) -> anyhow::Result<SeenEntry> {
     let st_mode = value("file-permissions").and_then(|text| u32::from_str_radix(text, 8).ok());
     let number = |name: &str| value(name).and_then(|text| text.parse().ok()).unwrap_or(0);
     let is_directory = metadata.is_dir();
-    // Entries change the times of a directory of the server.
-    let uploaded = match is_directory {
-        true => Time::default(),
-        false => Time { s: metadata.mtime(), ns: metadata.mtime_nsec() as u32 },
-    };
+    let uploaded = Time { s: metadata.mtime(), ns: metadata.mtime_nsec() as u32 };
     let kind = match st_mode.unwrap_or(0) & TYPE_MASK {
         _ if is_directory => SeenKind::Directory,
         0o120_000 => SeenKind::Link(fs::read(place)?),

@@ -295,7 +295,9 @@ impl PlayState<'_> {
             Shape::Directory => (whole, side.join("target/source")),
             _ => (whole, side.join("target")),
         };
-        if Selection::of(step).is_vague(&source) {
+        // No object is below a prefix that nothing was copied to, or it is no directory.
+        let is_missing = source.get(&Name::default()).is_none_or(|root| step.from_store && !root.is_directory());
+        if Selection::of(step).is_vague(&source) || is_missing {
             return Ok(None);
         }
         let before = self.at(&target_path)?;

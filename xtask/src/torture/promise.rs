@@ -357,16 +357,19 @@ impl PromiseBuilder<'_> {
         if step_ns > 1 && there.is_some_and(within_step) {
             expected.free.mtime = true;
         }
+        if there.is_some_and(|there| is_proven(entry, there)) {
+            // Neither content nor attributes are looked at, even if other attributes are to be preserved than before.
+            let is_compared = self.step.by_digest && entry.is_file();
+            expected.or.extend(there.filter(|_| !is_compared).map(|there| there.kind.clone()));
+            (expected.free.owner, expected.free.set_id) = (true, true);
+            (expected.free.mode, expected.free.mtime) = (true, true);
+        }
         if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
             let alike =
                 there.size() == entry.size() && (there.mtime == expected.entry.mtime || expected.free.mtime);
             if alike && !self.step.by_digest {
                 // Files of equal size and time are left alone. A closer comparison may copy it.
                 expected.or.push(there.kind.clone());
-            }
-            if there.size() == entry.size() && !self.step.by_digest && is_proven(entry, there) {
-                expected.or.push(there.kind.clone());
-                (expected.free.owner, expected.free.mode, expected.free.mtime) = (true, true, true);
             }
             // Of a file with several names, one is written and the others are linked.
             let one_name = entry.links == 1 && there.links == 1 && !self.able.remembers_names;
@@ -668,9 +671,18 @@ impl PromiseBuilder<'_> {
     }
 }
 
-/// Returns true if the listing of a store proves that two files of equal size are equal, as the documents say, although
+/// Returns true if the listing of a store proves that two entries of equal size are equal, as the documents say, although
 /// another program may have changed one of them.
 fn is_proven(entry: &SeenEntry, there: &SeenEntry) -> bool {
+    // The listing shows the length of a link's text as a size, and of other kinds only directories.
+    let listed_bytes = |it: &SeenEntry| match &it.kind {
+        SeenKind::Directory => None,
+        SeenKind::Link(to) => Some(to.len() as u64),
+        _ => Some(it.size()),
+    };
+    if listed_bytes(entry) != listed_bytes(there) {
+        return false;
+    }
     // The kernel's clock for files advances in steps.
     let before = |time: Time, other: Time| {
         let ns = |time: Time| i128::from(time.s) * 1_000_000_000 + i128::from(time.ns);
