@@ -49,6 +49,9 @@ pub struct Capabilities {
     /// Whole files may be shared with the other end without copying, if both are on the same file system. Worth one
     /// attempt.
     pub clones: bool,
+    /// The object store in which it is, as a number among all stores that it could copy files from by itself, without
+    /// bytes crossing the network.
+    pub copies_within: Option<u64>,
     /// It holds a single stream, which is read once and in order. Its length may be unknown until its end.
     pub stream: bool,
     /// The names that it can hold.
@@ -121,6 +124,7 @@ impl Capabilities {
             wants_digest: false,
             remote: false,
             clones: false,
+            copies_within: None,
             stream: false,
             names: NameRules::ANY,
             read_only: false,
@@ -146,11 +150,30 @@ impl Capabilities {
         }
     }
 
+    /// Returns the way in which whole files can get from a source to this target without being read; `None` if there is
+    /// none.
+    pub fn shares_with(&self, source: &Self) -> Option<ContentSharing> {
+        match (self.copies_within, source.copies_within) {
+            (Some(ours), Some(theirs)) if ours == theirs => Some(ContentSharing::InStore),
+            _ if self.clones && source.clones => Some(ContentSharing::Blocks),
+            _ => None,
+        }
+    }
+
     /// Returns the capabilities of a place on a machine where hakobu runs, before it has been examined: nothing is
     /// excluded.
     pub fn unlimited() -> Self {
         Self { extended: Classes::USUAL | Classes::SELINUX, ..Self::posix(true) }
     }
+}
+
+/// A way in which whole files get from a source to a target without being read by this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentSharing {
+    /// Large files share their blocks, if both ends are on one file system. Worth one attempt.
+    Blocks,
+    /// The object store that both ends are in copies objects with everything that it keeps of them.
+    InStore,
 }
 
 /// The number of lanes that are useful at an endpoint.

@@ -141,7 +141,11 @@ impl ListingEvidence {
                     return false;
                 };
                 let (first_ns, last_ns) = clock.moments(source.ctime, more_ns);
-                target.mtime.as_nanoseconds() < first_ns && target.ctime.as_nanoseconds() > last_ns
+                // An object without a time of its own gives the file that of its upload, in whole seconds.
+                let is_time_of_upload =
+                    target.mtime.seconds == source.ctime.seconds && target.mtime.nanoseconds == 0;
+                let is_older = is_time_of_upload || target.mtime.as_nanoseconds() < first_ns;
+                is_older && target.ctime.as_nanoseconds() > last_ns
             }
             (true, true) => {
                 let (Some(of_source), Some(of_target)) = (self.source.clock, self.target.clock) else {
@@ -255,6 +259,18 @@ mod tests {
         ] {
             assert_eq!(evidence.conclude(&uploaded, &file(times), false), expected, "{times:?}");
         }
+        // The time of the upload itself is that of objects without a time of their own.
+        let (upload, later) = (9 * SECOND_NS + 5, 12 * SECOND_NS);
+        for (mtime, expected) in [
+            (9 * SECOND_NS, ListingConclusion::Equal),
+            (9 * SECOND_NS + 1, ListingConclusion::Unknown),
+            (10 * SECOND_NS, ListingConclusion::Unknown),
+        ] {
+            let target = file((mtime, later));
+            assert_eq!(evidence.conclude(&file((upload, upload)), &target, false), expected, "{mtime}");
+        }
+        let early = file((9 * SECOND_NS, 9 * SECOND_NS - 20));
+        assert_eq!(evidence.conclude(&file((upload, upload)), &early, false), ListingConclusion::Unknown);
         let other = between(&store(-30, 10), &Capabilities { inodes: false, ..Capabilities::posix(true) });
         assert_eq!(other.conclude(&uploaded, &file((59, 81)), true), ListingConclusion::Unknown);
     }

@@ -94,7 +94,7 @@ impl ServerEncryption {
     /// Parses `AES256`, `aws:kms[:KEY]` or `aws:kms:dsse[:KEY]`.
     ///
     /// # Errors
-    /// What is expected.
+    /// A description of the expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const EXPECTED: &str = "must be AES256, aws:kms, aws:kms:KEY, or aws:kms:dsse:KEY";
         let key = |rest: &str| match rest.strip_prefix(':') {
@@ -124,7 +124,7 @@ impl fmt::Display for ServerEncryption {
 /// Checks the URL of a server and returns it without a slash at the end.
 ///
 /// # Errors
-/// What is expected. It quotes nothing, because a URL may hold a secret.
+/// A description of the expected form. It quotes nothing, because a URL may hold a secret.
 pub fn parse_endpoint(text: &str) -> Result<String, &'static str> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let rest = rest.ok_or("must be the URL of a server: https://HOST, or http://HOST:PORT")?;
@@ -164,7 +164,7 @@ pub fn parse_endpoint(text: &str) -> Result<String, &'static str> {
 /// Checks a content type: `type/subtype`, with parameters or without.
 ///
 /// # Errors
-/// What is expected.
+/// A description of the expected form.
 pub fn parse_content_type(text: &str) -> Result<String, &'static str> {
     const EXPECTED: &str = "must be a content type, such as text/html or application/json";
     let is_token = |part: &str| {
@@ -181,7 +181,7 @@ pub fn parse_content_type(text: &str) -> Result<String, &'static str> {
 /// Checks a word that goes into a header as it is, such as a region or a storage class.
 ///
 /// # Errors
-/// What is expected.
+/// A description of the expected form.
 pub fn parse_word(text: &str) -> Result<String, &'static str> {
     is_header_word(text).then(|| text.to_owned()).ok_or("must be one word of printable ASCII characters")
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hakobu_core::store_settings::{BucketAddressing, StoreSettings};
+use hakobu_core::store_settings::StoreSettings;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::object::BucketAccess;
@@ -46,13 +46,11 @@ pub fn open(
 
 /// Opens a bucket of S3. Its identity has the server's address.
 fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Result<OpenedStore> {
-    if settings.addressing != BucketAddressing::Auto {
-        return Err(refused("--addressing is not in this version; leave it out".to_owned()));
-    }
     let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(S3Settings {
         bucket: String::from_utf8_lossy(name).into_owned(),
         endpoint: settings.endpoint.clone(),
         region: settings.region.clone(),
+        addressing: settings.addressing,
         credentials: AwsSettings {
             profile: settings.profile.clone(),
             is_anonymous: settings.no_sign_request,

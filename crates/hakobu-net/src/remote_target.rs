@@ -297,7 +297,7 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.message(kind::BARRIER, request, &data::Barrier { durable, whole })
             }
-            TargetOp::Reflink { .. } => {
+            TargetOp::Reflink { .. } | TargetOp::CopyInStore { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "copying", "it cannot be done across machines"))
             }
         }

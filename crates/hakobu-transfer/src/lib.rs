@@ -34,3 +34,4 @@ mod ssh_tunnels;
 mod store;
 mod timed_prompts;
 pub mod transfer;
+pub mod unfinished;

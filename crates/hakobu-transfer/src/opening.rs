@@ -23,7 +23,7 @@ use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use hakobu_net::stop::StopHandle;
 use hakobu_ssh::login::SshMethod;
 
-/// The hosts of a copy. There is no `target` if both ends are on one host.
+/// The hosts of a copy. There is no `target` if both ends are on one host that is no store.
 pub struct TransferHosts {
     pub source: Box<dyn Host>,
     pub target: Option<Box<dyn Host>>,
@@ -72,7 +72,13 @@ impl HostOpener<'_> {
                 HostName::Here => self.here(LocalHost::new(self.stop())),
                 _ => self.host(source)?,
             };
-            return Ok(TransferHosts { source, target: None });
+            // Each end of a store has requests of its own, and as many at a time as are useful. If they shared these, an end
+            // would wait for the other, which only goes on when it is its turn.
+            let target = match target {
+                HostName::Store(..) => Some(self.host(target)?),
+                _ => None,
+            };
+            return Ok(TransferHosts { source, target });
         }
         let mut source_host = self.host(source)?;
         let mut target_host = self.host(target)?;

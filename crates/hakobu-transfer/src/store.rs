@@ -51,6 +51,14 @@ impl StoreHost {
         })
     }
 
+    /// Removes what earlier runs have left of unfinished files at a typed path or below it.
+    ///
+    /// # Errors
+    /// If the store refuses.
+    pub(crate) fn remove_unfinished(&self, typed: &[u8]) -> Result<u64> {
+        self.opened.access.remove_unfinished(&self.path(typed)?)
+    }
+
     fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         self.opened.access.inspect(path).map_err(|error| error.at(self.name_of(path.as_bytes())))
     }

@@ -143,10 +143,20 @@ pub enum SourceOp {
         /// The attributes to read.
         ask: ExtendedAsk,
     },
-    /// Opens a file for [`TargetOp::Reflink`](super::TargetOp::Clone).
+    /// Opens a file for [`TargetOp::Reflink`](super::TargetOp::Reflink).
     Open {
         /// The file.
         file: Arc<SourceFile>,
+    },
+    /// Opens small files and symbolic links of one directory for [`TargetOp::CopyInStore`](super::TargetOp::CopyInStore).
+    /// The outcome is [`SourceOutcome::OpenedPicks`].
+    OpenPicks {
+        /// The index of the root.
+        root: u16,
+        /// The directory.
+        directory: EntryPath,
+        /// The entries.
+        picks: Arc<Picks>,
     },
     /// Checks that a file is still the version that was listed, and reads its extended attributes. The outcome is
     /// [`SourceOutcome::Extended`].
@@ -210,6 +220,8 @@ pub enum SourceOutcome {
     StreamRead(Option<Extent>),
     /// The file is open.
     Opened(SharedFile),
+    /// Each entry, or an error.
+    OpenedPicks(Vec<Result<SharedFile>>),
     /// The requested extended attributes, unless none were requested, and those that are lost.
     Extended {
         /// The attributes to preserve.

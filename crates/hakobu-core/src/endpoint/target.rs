@@ -211,6 +211,14 @@ pub enum TargetOp {
         /// The file, which has the draft's size.
         from: SharedFile,
     },
+    /// Makes entries of a directory by copying them inside the store, with everything that it keeps of them. The outcome is
+    /// [`TargetOutcome::PackWritten`]. An entry fails with `Unsupported` if the store does not copy it.
+    CopyInStore {
+        /// The directory.
+        directory: EntryPath,
+        /// The names in it, and the entries to copy.
+        copies: Vec<(Vec<u8>, SharedFile)>,
+    },
     /// Sets the attributes of a draft and makes it visible.
     Finish {
         /// The draft.

@@ -10,7 +10,7 @@ use super::node::DirectoryProof;
 use super::queue::TaskQueue;
 use super::record::RunRecord;
 use super::work_sizes::WorkSizes;
-use crate::capabilities::Capabilities;
+use crate::capabilities::{Capabilities, ContentSharing};
 use crate::counters::{LaneCounters, ThreadTime};
 use crate::endpoint::{SourceEndpoint, TargetEndpoint};
 use crate::entry::{EntryKind, EntryMetadata};
@@ -98,6 +98,12 @@ pub(super) struct EngineState<'a> {
 }
 
 impl EngineState<'_> {
+    /// Returns the way in which files may get to the target without being read; `None` if there is none.
+    pub(super) fn sharing(&self) -> Option<ContentSharing> {
+        let Setup { job, source, target, .. } = self.setup;
+        target.capabilities().shares_with(source.capabilities()).filter(|_| job.clone)
+    }
+
     /// Applies limits that were changed, and those that follow from the time of day and the source's latency.
     pub(super) fn keep_limits(&self, keeper: &mut LimitAdjuster) {
         let now_ns = self.setup.clock.now_ns();

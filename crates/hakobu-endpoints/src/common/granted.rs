@@ -191,6 +191,11 @@ impl GrantUsage {
                 self.refuse_writing(DraftKind::File)?;
                 return self.check_pack(pack).map(Some);
             }
+            TargetOp::CopyInStore { directory, copies } => {
+                self.refuse_writing(DraftKind::File)?;
+                grant.check_enter(directory)?;
+                copies.iter().try_for_each(|(name, _)| grant.check_write(&directory.join(name)?))?;
+            }
             TargetOp::Begin { draft, begin, .. } => return self.check_begin(*draft, begin).map(Some),
             TargetOp::Apply { changes } => {
                 self.refuse_writing(DraftKind::File)?;

@@ -228,6 +228,7 @@ impl LocalSourceReader {
                     .map(|file| SourceOutcome::Opened(SharedFile::new(file)))
                     .map_err(|error| error.at(&file.path))
             }
+            SourceOp::OpenPicks { .. } => Err(foreign()),
             SourceOp::Revalidate { file, ask } => {
                 let confirmed = self.files.confirm(&mut self.reader, &file, (&mut self.extended, ask));
                 confirmed.map_err(|error| error.at(&file.path))

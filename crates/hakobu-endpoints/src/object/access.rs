@@ -18,6 +18,7 @@ use super::keys::KeyRoot;
 use super::lookup::look;
 use super::source::ObjectSource;
 use super::target::ObjectTarget;
+use super::upload_journal::abandoned_uploads;
 use crate::store::StoreAccess;
 
 /// A bucket that this machine accesses.
@@ -56,5 +57,29 @@ impl StoreAccess for BucketAccess {
 
     fn target(&self, root: &EntryPath, grant: &Grant) -> Result<Box<dyn TargetEndpoint>> {
         Ok(Box::new(ObjectTarget::open(Arc::clone(&self.bucket), root, grant, self.journals.clone())?))
+    }
+
+    fn remove_unfinished(&self, path: &EntryPath) -> Result<u64> {
+        let Some(folder) = &self.journals else { return Ok(0) };
+        let root = KeyRoot::new(path, self.bucket.limits().spelling)?;
+        let uploads = abandoned_uploads(folder)?;
+        let here = uploads.into_iter().filter_map(|upload| {
+            let key = upload.location.strip_prefix(&self.bucket.identity())?.strip_prefix(' ')?.to_owned();
+            root.contains(&key).then_some((key, upload))
+        });
+        let here: Vec<_> = here.collect();
+        if here.is_empty() {
+            return Ok(0);
+        }
+        let driver = RuntimeDriver::new(&Arc::default(), &BytesInFlight::default(), 0)?;
+        let api = driver.within(|| self.bucket.connect())?;
+        let mut removed = 0;
+        for (key, upload) in here {
+            let aborted = driver.block_on(api.abort_upload(&key, &upload.upload));
+            aborted.map_err(|error| error.at(self.bucket.location(&key)))?;
+            upload.journal.remove();
+            removed += 1;
+        }
+        Ok(removed)
     }
 }

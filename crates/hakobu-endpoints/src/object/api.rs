@@ -18,6 +18,7 @@ use hakobu_core::extent::Extent;
 use hakobu_core::key_spelling::KeySpelling;
 pub use hakobu_core::requests::RequestCounts;
 
+use super::copy_place::CopyPlace;
 use super::metadata::MetadataConvention;
 
 /// The future answer to a request.
@@ -36,6 +37,12 @@ pub trait Bucket: Send + Sync + 'static {
 
     /// Returns the limits of the store.
     fn limits(&self) -> &StoreLimits;
+
+    /// Returns the place among the buckets that the store copies objects between; `None` if it copies none, or not with
+    /// the properties that new objects are to have.
+    fn copy_place(&self) -> Option<CopyPlace> {
+        None
+    }
 
     /// Returns the requests of all lanes so far, retries included.
     fn requests(&self) -> RequestCounts;

@@ -28,6 +28,7 @@ pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
         flushes: true,
         tells_room: false,
         compresses: false,
+        copies_within: bucket.copy_place().map(|place| place.number()),
         lists_in_order: limits.lists_bytewise,
         listed: listed_attributes(limits),
         clock: bucket.clock().map(store_clock),

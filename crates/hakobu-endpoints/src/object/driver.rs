@@ -1,4 +1,4 @@
-//! What runs the requests of a lane: a runtime on the lane's own thread.
+//! The driver of a lane's requests: a runtime on the lane's own thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

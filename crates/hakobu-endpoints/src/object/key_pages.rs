@@ -6,7 +6,7 @@ use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, Obje
 use super::keys::check_page;
 
 /// The most pages in a row that a store may answer with nothing in them.
-const EMPTY_PAGES_MAX: u32 = 10_000;
+pub(crate) const EMPTY_PAGES_MAX: u32 = 10_000;
 
 /// The pages of the keys that begin with a prefix.
 pub(crate) struct KeyPages<'a> {
@@ -40,11 +40,14 @@ impl<'a> KeyPages<'a> {
         let ObjectPage { objects, next, .. } = page;
         self.empty_pages = if objects.is_empty() { self.empty_pages + 1 } else { 0 };
         if next.is_some() && (self.cursor == next || self.empty_pages > EMPTY_PAGES_MAX) {
-            let words = "the store lists without an end; report it to its maker";
-            return Err(Error::new(ErrorKind::Protocol, "listing", words));
+            return Err(endless());
         }
         self.is_over = next.is_none();
         self.cursor = next;
         Ok(objects)
     }
+}
+
+pub(crate) fn endless() -> Error {
+    Error::new(ErrorKind::Protocol, "listing", "the store lists without an end; report it to its maker")
 }

@@ -6,12 +6,12 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::ObjectPage;
-use super::metadata::sidecar::SidecarName;
+use super::metadata::sidecar::{SIDECAR_DIRECTORY, SidecarName};
 
 /// A directory of a bucket that paths are relative to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRoot {
-    /// What all keys below it begin with: empty for the whole bucket, or with a slash at the end.
+    /// The beginning of all keys below it: empty for the whole bucket, or with a slash at the end.
     prefix: String,
     spelling: KeySpelling,
 }
@@ -54,9 +54,19 @@ impl KeyRoot {
         }
     }
 
+    /// Returns true if a key is that of the root as an object, or below it.
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        key.starts_with(&self.prefix) || key == self.prefix.trim_end_matches('/')
+    }
+
     /// Returns true if a key is that of extended attributes that belong to the metadata of other objects.
     pub(crate) fn is_sidecar(&self, key: &str) -> bool {
         key.strip_prefix(&self.prefix).is_some_and(SidecarName::is_key)
+    }
+
+    /// Returns the beginning of the keys of extended attributes that entries below the root share.
+    pub(crate) fn sidecars(&self) -> String {
+        format!("{}{SIDECAR_DIRECTORY}/", self.prefix)
     }
 
     /// Returns the path below a directory that a key stands for, with a slash at its end if the key has one.
@@ -69,7 +79,7 @@ impl KeyRoot {
             if index > 0 {
                 path.push(b'/');
             }
-            // What is no name at all is refused where it would be listed.
+            // An impossible name is refused where it would be listed.
             if !matches!(name, "" | "." | "..") {
                 path.extend_from_slice(&self.spelling.read(name)?);
             } else {

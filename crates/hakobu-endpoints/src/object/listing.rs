@@ -6,15 +6,21 @@ use hakobu_core::endpoint::ListingPage;
 use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
 use hakobu_core::handle::Cursor;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
-use hakobu_core::path::EntryPath;
+use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ListStart, ObjectApi};
 use super::entry::{listed, plain};
 use super::key_pages::KeyPages;
+use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
+use super::key_space::KeyAlphabet;
 use super::keys::KeyRoot;
+use super::metadata::sidecar::SIDECAR_DIRECTORY;
 use crate::local::errno::foreign;
 use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
+
+/// The entries of a directory of which one tells which characters its keys consist of.
+const ALPHABET_STEP: usize = 16;
 
 /// Lists directories of a bucket.
 #[derive(Clone, Copy)]
@@ -113,9 +119,16 @@ impl KeyLister<'_> {
         budget: usize,
         along: &mut VecDeque<DirectoryListing>,
     ) -> Result<Listing> {
-        let entries = budget.max(self.api.limits().list_page);
+        // A request for less than a page of the store costs as much.
+        let page = self.api.limits().list_page.max(1);
+        let entries = (budget / page).max(1) * page;
         let (mut listing, mut after) = (Listing::default(), None::<Position>);
         loop {
+            if let Some(Position(last)) = after.as_ref().filter(|_| self.is_wide(&listing)) {
+                self.rest(directory, last, &mut listing).await?;
+                sort_by_names(&mut listing);
+                return Ok(listing);
+            }
             let page = self.flat(directory, after.as_ref(), entries).await?;
             for index in 0..page.listing.len() {
                 listing.push(page.listing.name(index), *page.listing.metadata(index))?;
@@ -139,6 +152,68 @@ fn sort_by_names(listing: &mut Listing) {
     if !listing.is_sorted() {
         listing.sort();
     }
+}
+
+impl KeyLister<'_> {
+    /// Returns true if a directory has so many entries that the rest is listed in several ranges at a time.
+    fn is_wide(&self, listing: &Listing) -> bool {
+        let limits = self.api.limits();
+        limits.lists_bytewise && listing.len() >= limits.list_page * PAGES_PER_RANGE
+    }
+
+    /// Returns true if all keys below a directory are those of extended attributes of other entries.
+    async fn has_only_sidecars(&self, below: &str) -> Result<bool> {
+        if !is_sidecar_directory(below) {
+            return Ok(false);
+        }
+        let mut pages = KeyPages::new(self.api, below, ListStart::First);
+        while !pages.is_over {
+            let page = pages.next(self.api.limits().list_page).await?;
+            if !page.iter().all(|object| self.root.is_sidecar(&object.key)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds what is directly in a directory after an entry, in several ranges at a time.
+    async fn rest(&self, directory: &EntryPath, last: &[u8], listing: &mut Listing) -> Result<()> {
+        let (limits, prefix) = (self.api.limits(), self.root.directory(directory)?);
+        let after = behind(&prefix, &Position(last.to_vec()), limits.key_bytes_max)?;
+        let mut alphabet = KeyAlphabet::new(&prefix);
+        let key = |index: usize| {
+            let name = EntryPath::new(listing.name(index)).and_then(|name| directory.join(name.as_bytes()));
+            name.and_then(|path| self.root.key(&path))
+        };
+        let first = key(0)?;
+        for index in (0..listing.len()).step_by(ALPHABET_STEP) {
+            alphabet.add(&key(index)?);
+        }
+        for entry in list_ranges(self.api, &prefix, (&first, &after), alphabet).await? {
+            let relative = &entry.key()[prefix.len()..];
+            let refuse = |listing: &mut Listing, error: &Error| {
+                listing.refuse(no_path(directory, relative.as_bytes(), error));
+            };
+            let name = self.root.read(relative);
+            let name =
+                name.and_then(|name| check_name(name.strip_suffix(b"/").unwrap_or(&name)).map(|()| name));
+            match (name, &entry) {
+                (Err(error), _) => refuse(listing, &error),
+                (Ok(_), KeyEntry::Object(object)) if self.root.is_sidecar(&object.key) => {}
+                (Ok(name), KeyEntry::Object(object)) => listing.push(&name, listed(object))?,
+                (Ok(_), KeyEntry::Prefix(below)) if self.has_only_sidecars(below).await? => {}
+                (Ok(name), KeyEntry::Prefix(_)) => {
+                    listing.push(name.strip_suffix(b"/").unwrap_or(&name), directory_listed())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if the keys below a directory may be those of extended attributes.
+fn is_sidecar_directory(prefix: &str) -> bool {
+    prefix.trim_end_matches('/').rsplit('/').next() == Some(SIDECAR_DIRECTORY)
 }
 
 /// Returns what a listing says about a directory: nothing.

@@ -58,6 +58,47 @@ pub(crate) enum EarlierUpload {
     Same { upload: UploadId, parts: Vec<JournaledPart> },
 }
 
+/// An upload that no run is working on.
+#[derive(Debug)]
+pub(crate) struct AbandonedUpload {
+    /// The location of the object, as in [`UploadSubject`].
+    pub(crate) location: String,
+    pub(crate) upload: UploadId,
+    /// Its journal.
+    pub(crate) journal: UploadJournal,
+}
+
+/// Returns the uploads that journals in a folder tell of, except those that a run is working on.
+///
+/// # Errors
+/// Those of the system, with the path.
+pub(crate) fn abandoned_uploads(folder: &Path) -> Result<Vec<AbandonedUpload>> {
+    let failed = |error: &std::io::Error| {
+        Error::io("reading the journals of uploads", error).at(folder.as_os_str().as_encoded_bytes())
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(&error)),
+    };
+    let mut uploads = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| failed(&error))?.path();
+        // Anything else in there is no journal.
+        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        if file.try_lock().is_err() {
+            continue;
+        }
+        let first =
+            lines_of(&file).next().map_err(|error| failed(&error))?.and_then(|(_, line)| subject_of(&line));
+        if let Some((UploadSubject { location, .. }, upload)) = first {
+            let journal = UploadJournal { file, path, end: 0, has_parts: false };
+            uploads.push(AbandonedUpload { location, upload, journal });
+        }
+    }
+    Ok(uploads)
+}
+
 /// A journal that is open for this run alone.
 #[derive(Debug)]
 pub(crate) struct UploadJournal {
@@ -166,8 +207,7 @@ fn digest_of(field: &str) -> Option<Digest> {
 
 /// Reads the journal of a subject. Also returns the offset after the last whole line that is of use.
 fn read(file: &File, subject: &UploadSubject) -> std::io::Result<(EarlierUpload, u64)> {
-    let mut lines =
-        JournalLines { reader: BufReader::new(FileFromStart { file, offset: 0 }), line: String::new() };
+    let mut lines = lines_of(file);
     let Some((mut end, first)) = lines.next()? else { return Ok((EarlierUpload::None, 0)) };
     let Some((found, upload)) = subject_of(&first) else { return Ok((EarlierUpload::None, 0)) };
     if found != *subject {
@@ -182,6 +222,10 @@ fn read(file: &File, subject: &UploadSubject) -> std::io::Result<(EarlierUpload,
         end += bytes;
     }
     Ok((EarlierUpload::Same { upload, parts }, end))
+}
+
+fn lines_of(file: &File) -> JournalLines<FileFromStart<'_>> {
+    JournalLines { reader: BufReader::new(FileFromStart { file, offset: 0 }), line: String::new() }
 }
 
 /// A file that is read from its beginning, whatever its position.
@@ -330,7 +374,7 @@ mod tests {
             let parts = parts(&open(folder.path(), &subject()).1);
             let lines = ends.iter().filter(|end| **end <= length).count();
             assert_eq!(parts, lines.checked_sub(1), "{length}");
-            // What was not whole is cut off, so that the next line does not continue it.
+            // An incomplete line is cut off, so that the next line does not continue it.
             let left = std::fs::metadata(&path).unwrap().len() as usize;
             assert_eq!(left, ends.iter().copied().rfind(|end| *end <= length).unwrap_or(0));
         }

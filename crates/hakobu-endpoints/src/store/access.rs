@@ -33,6 +33,15 @@ pub trait StoreAccess: Send + Sync {
     /// # Errors
     /// If it cannot be opened.
     fn target(&self, root: &EntryPath, grant: &Grant) -> Result<Box<dyn TargetEndpoint>>;
+
+    /// Removes what runs from this machine have left of unfinished files at a path or below it, where that is not seen in
+    /// listings. Files that a run is writing are left alone. Returns the number of files.
+    ///
+    /// # Errors
+    /// If the store refuses.
+    fn remove_unfinished(&self, _path: &EntryPath) -> Result<u64> {
+        Ok(0)
+    }
 }
 
 /// Wraps a store for direct access.

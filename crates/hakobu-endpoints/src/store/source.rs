@@ -111,6 +111,7 @@ impl StoreSourceReader {
             SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
             SourceOp::ReadStream { .. } => Err(unsupported("files are no streams")),
+            SourceOp::OpenPicks { .. } => Err(unsupported("it copies no files by itself")),
         }
     }
 

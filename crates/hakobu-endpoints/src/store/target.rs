@@ -161,9 +161,10 @@ impl StoreTargetState {
             }
             TargetOp::Apply { changes } => Ok(self.apply(&changes)),
             TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
-            TargetOp::HashRange { .. } | TargetOp::WeakSums { .. } | TargetOp::Reflink { .. } => {
-                Err(unsupported("files are replaced, and never changed"))
-            }
+            TargetOp::CopyInStore { .. }
+            | TargetOp::HashRange { .. }
+            | TargetOp::WeakSums { .. }
+            | TargetOp::Reflink { .. } => Err(unsupported("files are replaced, and never changed")),
             // Handled earlier, because they carry buffers.
             TargetOp::WritePack { .. }
             | TargetOp::Write { .. }

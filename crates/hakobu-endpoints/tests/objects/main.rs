@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod copies;
 mod endless;
 mod growth;
 mod memory_bucket;
+mod ranges;
 mod resume;
 mod servers;
 mod sidecars;

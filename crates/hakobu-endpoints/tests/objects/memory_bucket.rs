@@ -13,6 +13,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extent::Extent;
 use hakobu_core::key_spelling::KeySpelling;
 use hakobu_endpoints::object::api::*;
+use hakobu_endpoints::object::copy_place::CopyPlace;
 use hakobu_endpoints::object::metadata::MetadataConvention;
 
 #[derive(Clone, Debug)]
@@ -38,6 +39,7 @@ struct State {
     requests: RequestCounts,
     parts: u64,
     lists_endlessly: bool,
+    refuses_copies: bool,
 }
 
 /// A bucket in memory.
@@ -78,6 +80,33 @@ impl MemoryBucket {
     /// Stores an object, as another tool would.
     pub fn add(&self, key: &str, content: &[u8]) {
         self.state().put(key, content.into(), &ObjectProperties::default());
+    }
+
+    /// Limits what is copied in one request.
+    #[must_use]
+    pub fn copying(mut self, bytes_max: u64) -> Self {
+        self.limits.copy_bytes_max = bytes_max;
+        self
+    }
+
+    /// Makes all copies inside the store fail.
+    pub fn refuse_copies(&self) {
+        self.state().refuses_copies = true;
+    }
+
+    /// Returns the requests so far.
+    pub fn requests_so_far(&self) -> RequestCounts {
+        self.state().requests
+    }
+
+    /// Returns all objects that begin with a prefix, without it: their content and properties.
+    pub fn below(&self, prefix: &str) -> BTreeMap<String, (Arc<[u8]>, ObjectProperties)> {
+        let state = self.state();
+        let below = state.objects.iter().filter_map(|(key, object)| {
+            let key = key.strip_prefix(prefix)?.to_owned();
+            Some((key, (object.content.clone(), object.properties.clone())))
+        });
+        below.collect()
     }
 
     /// Makes all listings come back to where they were.
@@ -183,6 +212,10 @@ impl Bucket for MemoryBucket {
         &self.limits
     }
 
+    fn copy_place(&self) -> Option<CopyPlace> {
+        Some(CopyPlace { store: "memory".to_owned(), bucket: "bucket".to_owned() })
+    }
+
     fn requests(&self) -> RequestCounts {
         self.state().requests
     }
@@ -216,7 +249,7 @@ impl ObjectApi for MemoryBucket {
         let mut page = ObjectPage::default();
         let most = query.entries.min(self.limits.list_page);
         let mut last = None;
-        assert!(!query.delimiter && query.until.is_none(), "not used yet");
+        assert!(query.until.is_none(), "not used yet");
         for (key, object) in state.objects.range((after, Bound::Unbounded)) {
             if !key.starts_with(query.prefix) {
                 if key.as_str() < query.prefix {
@@ -224,11 +257,21 @@ impl ObjectApi for MemoryBucket {
                 }
                 break;
             }
-            if page.objects.len() == most {
+            let below = key[query.prefix.len()..].find('/').filter(|_| query.delimiter);
+            let common = below.map(|slash| &key[..=query.prefix.len() + slash]);
+            if common.is_some_and(|common| page.prefixes.last().is_some_and(|last| last == common)) {
+                last = Some(key.clone());
+                continue;
+            }
+            if page.objects.len() + page.prefixes.len() == most {
                 page.next = last.map(ListCursor);
                 break;
             }
             last = Some(key.clone());
+            if let Some(common) = common {
+                page.prefixes.push(common.to_owned());
+                continue;
+            }
             page.objects.push(ListedObject {
                 key: key.clone(),
                 size_bytes: object.content.len() as u64,
@@ -281,6 +324,10 @@ impl ObjectApi for MemoryBucket {
     fn copy<'a>(&'a self, copy: CopyObject<'a>) -> ApiReply<'a, StoredObject> {
         let mut state = self.state();
         state.requests.copy += 1;
+        assert!(copy.source.bucket.is_none_or(|bucket| bucket == "bucket"));
+        if state.refuses_copies {
+            return reply(Err(Error::new(ErrorKind::PermissionDenied, "copying", "the account must not")));
+        }
         let Some(object) = state.objects.get(copy.source.key).cloned() else { return reply(Err(vanished())) };
         let stored = state.check(copy.key, copy.condition).map(|()| {
             let properties = copy.properties.unwrap_or(&object.properties).clone();
@@ -322,8 +369,17 @@ impl ObjectApi for MemoryBucket {
         reply(stored)
     }
 
-    fn copy_part<'a>(&'a self, _part: CopyPart<'a>) -> ApiReply<'a, PartTag> {
-        reply(Err(Error::new(ErrorKind::Unsupported, "copying", "not used yet")))
+    fn copy_part<'a>(&'a self, part: CopyPart<'a>) -> ApiReply<'a, PartTag> {
+        let mut state = self.state();
+        state.requests.copy += 1;
+        let Some(object) = state.objects.get(part.source.key).cloned() else { return reply(Err(vanished())) };
+        assert_eq!(part.source.version, Some(&version(&object)));
+        let (from, to) = (part.range.offset as usize, part.range.end() as usize);
+        let stored = state.uploads.get_mut(&part.upload.0).ok_or_else(vanished).map(|upload| {
+            upload.parts.insert(part.number, object.content[from..to].into());
+            PartTag { number: part.number, size_bytes: part.range.length, ..PartTag::default() }
+        });
+        reply(stored)
     }
 
     fn list_parts<'a>(&'a self, _key: &'a str, upload: &'a UploadId) -> ApiReply<'a, Option<Vec<PartTag>>> {

@@ -78,7 +78,7 @@ fn they_are_listed_nowhere() {
         let missing = names(&bucket, root, DIRECTORY).unwrap_err();
         assert_eq!(missing.kind, ErrorKind::SourceVanished);
 
-        // What else is there belongs to the user.
+        // Other objects there belong to the user.
         for key in ["a", &format!("{DIRECTORY}/{}", "f".repeat(63)), "b/", &format!("b/{sidecar}")] {
             bucket.add(&format!("{prefix}{key}"), b"");
         }

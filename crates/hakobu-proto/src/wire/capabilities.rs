@@ -45,7 +45,7 @@ mirror! {
         lists_in_order: bool,
     } without {
         // No store is reached by this protocol.
-        listed, clock, request_costs, shared_names
+        listed, clock, request_costs, shared_names, copies_within
     }
 }
 

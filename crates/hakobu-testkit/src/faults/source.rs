@@ -20,7 +20,7 @@ impl Fallible for SourceOp {
             Self::DigestPicks { .. } => OperationKind::Digest,
             Self::Names { .. } => OperationKind::Names,
             Self::ReadStream { .. } => OperationKind::Next,
-            Self::Open { .. } | Self::FindHole { .. } => OperationKind::Open,
+            Self::Open { .. } | Self::OpenPicks { .. } | Self::FindHole { .. } => OperationKind::Open,
             Self::Extended { .. } => OperationKind::Extended,
             Self::Revalidate { .. } => OperationKind::Confirm,
         }
@@ -34,6 +34,7 @@ impl Fallible for SourceOp {
             }
             Self::Page { directory, .. }
             | Self::ReadPack { directory, .. }
+            | Self::OpenPicks { directory, .. }
             | Self::DigestPicks { directory, .. } => vec![directory.as_bytes().to_vec()],
             Self::Read { file, .. }
             | Self::ReadStream { file }

@@ -28,7 +28,7 @@ impl Fallible for TargetOp {
             Self::WritePack { .. } => OperationKind::Store,
             Self::Begin { .. } => OperationKind::Begin,
             Self::Write { .. } | Self::Patch { .. } | Self::Assemble { .. } => OperationKind::Write,
-            Self::Reflink { .. } => OperationKind::Clone,
+            Self::Reflink { .. } | Self::CopyInStore { .. } => OperationKind::Clone,
             Self::SetLength { .. } => OperationKind::Length,
             Self::Finish { .. } => OperationKind::Finish,
             Self::Abandon { .. } => OperationKind::Abandon,
@@ -46,7 +46,9 @@ impl Fallible for TargetOp {
             Self::List { directories, .. } => {
                 directories.iter().map(|path| path.as_bytes().to_vec()).collect()
             }
-            Self::Page { directory, .. } | Self::Digest { directory, .. } => {
+            Self::Page { directory, .. }
+            | Self::Digest { directory, .. }
+            | Self::CopyInStore { directory, .. } => {
                 vec![directory.as_bytes().to_vec()]
             }
             Self::WritePack { pack } => directories_of(pack),
@@ -86,6 +88,7 @@ impl Fallible for TargetOp {
             | Self::Digest { .. }
             | Self::Numbers { .. }
             | Self::WritePack { .. }
+            | Self::CopyInStore { .. }
             | Self::Apply { .. }
             | Self::Barrier { .. } => None,
         }

@@ -81,6 +81,8 @@ pub enum JobsVerb {
         limits: LimitArguments,
     },
     /// Remove the record of a job that is not running; data is not touched
+    ///
+    /// If its target is a bucket, uploads that it has not finished are aborted, so that the store no longer charges for them
     Forget {
         /// IDs of the jobs, or their first letters
         #[arg(required_unless_present = "done")]

@@ -9,7 +9,8 @@ use hakobu_transfer::jobs::{JobFolder, JobRecord, JobState, Jobs};
 
 use super::command::JobCommand;
 use super::start::{StartResult, start, start_unattended, tell_how_to_watch};
-use crate::{exit, output};
+use crate::commands::copy::request::request;
+use crate::{exit, output, settings_file};
 
 /// How long to wait for a job to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -106,6 +107,22 @@ fn written_target(record: &JobRecord) -> Option<OsString> {
     (!reads).then(|| record.target.0.clone())
 }
 
+/// Aborts uploads that a job has not finished, if its target is a bucket. Returns their number.
+fn remove_unfinished(record: &JobRecord) -> Result<Option<u64>> {
+    let JobCommand { typed, mode, .. } =
+        JobCommand::read(record, "removing the record of the job").map_err(first)?;
+    let request = request(&typed, mode, settings_file::ssh_variable()).map_err(first)?;
+    if request.target.store().is_none() {
+        return Ok(None);
+    }
+    hakobu_transfer::unfinished::remove_unfinished(&request).map(Some)
+}
+
+fn first(errors: Vec<Error>) -> Error {
+    let unknown = || Error::new(ErrorKind::Usage, "reading the job", "its record holds no command");
+    errors.into_iter().next().unwrap_or_else(unknown)
+}
+
 /// Removes the records of jobs that do not run.
 pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
     let jobs = Jobs::of_user()?;
@@ -120,17 +137,30 @@ pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
     }
     folders.sort_by_key(JobFolder::id);
     folders.dedup_by_key(|folder| folder.id());
+    let mut code = 0;
     for folder in &folders {
-        let target = folder.record().ok().and_then(|record| written_target(&record));
+        let record = folder.record().ok();
+        let target = record.as_ref().and_then(written_target);
         let state = jobs.forget(folder)?;
         output::tell_translated(&format!("job {} is forgotten", folder.id()));
         if let Some(target) = target.filter(|_| state != JobState::Done) {
             let target = hakobu_core::shell::quote(&target);
+            match record.as_ref().map_or(Ok(None), remove_unfinished) {
+                Ok(None) => {}
+                Ok(Some(uploads)) => {
+                    output::tell_translated(&format!(
+                        "  it was not done: everything that it copied to {target} stays there; unfinished uploads that \
+                         were aborted: {uploads}"
+                    ));
+                    continue;
+                }
+                Err(error) => code = exit::errors(&[error]),
+            }
             output::tell_translated(&format!(
                 "  it was not done: everything that it copied to {target} stays there, with drafts (.hakobu. and 26 \
                  characters) of unfinished files; the same command continues with them"
             ));
         }
     }
-    Ok(0)
+    Ok(code)
 }

@@ -1,7 +1,9 @@
 //! Object stores as ends of a copy, with a real server.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use hakobu_testkit::stores::StoreServer;
 use tempfile::TempDir;
@@ -74,6 +76,49 @@ fn a_tree_goes_into_a_bucket_and_returns() {
 }
 
 #[test]
+fn between_buckets_of_a_server_no_content_comes_here() {
+    let all = Surroundings::new();
+    all.server.make_bucket("other").unwrap();
+    let content: Vec<u8> = (0..9_000_000_u32).map(|index| (index / 7 % 251) as u8).collect();
+    fs::write(all.at.path().join("tree/large"), &content).unwrap();
+    fs::set_permissions(all.at.path().join("tree/a"), fs::Permissions::from_mode(0o4751)).unwrap();
+    assert_eq!(all.run("copy tree/ s3://bucket/tree").0, 0);
+    let (code, out, err) = all.run("copy s3://bucket/tree/ s3://other/place --report report.json");
+    assert_eq!(code, 0, "{out}{err}");
+    let report = fs::read_to_string(all.at.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let requests = |side: &str, kind: &str| report["requests"][side][kind].as_u64().unwrap();
+    assert_eq!((requests("source", "get"), requests("target", "copy")), (0, 3), "{report}");
+    assert_eq!(all.run("copy --allow setuid s3://other/place/ back").0, 0);
+    assert_eq!(fs::read(all.at.path().join("back/large")).unwrap(), content);
+    let mode = |root: &str| fs::metadata(all.at.path().join(root).join("a")).unwrap().mode();
+    assert_eq!((mode("tree"), mode("back")), (0o104_751, 0o104_751));
+}
+
+#[test]
+fn uploads_of_a_job_that_is_given_up_are_aborted() {
+    let all = Surroundings::new();
+    let large = fs::File::create(all.at.path().join("tree/large")).unwrap();
+    large.set_len(200 << 20).unwrap();
+    assert_eq!(all.run("copy --detach --bwlimit 20M tree/ s3://bucket/tree").0, 0);
+    let uploads = all.at.path().join("state/uploads");
+    let has_journal = || fs::read_dir(&uploads).is_ok_and(|mut journals| journals.next().is_some());
+    wait_until("an upload begins", Duration::from_secs(30), has_journal);
+    let (code, out, err) = ended(&mut all.command("jobs list --json"));
+    assert_eq!(code, 0, "{err}");
+    let jobs: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let id = jobs["jobs"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(all.run(&format!("jobs pause {id}")).0, 0);
+    assert!(has_journal(), "a later run could go on");
+    let (code, out, err) = all.run(&format!("jobs forget {id}"));
+    assert!(code == 0 && err.contains("unfinished uploads that were aborted: 1"), "{out}{err}");
+    assert!(!has_journal());
+    let left = all.server.data().join("bucket/.sgwtmp/multipart");
+    let left = fs::read_dir(&left).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "the server keeps parts");
+}
+
+#[test]
 fn a_copy_within_a_bucket_is_known_by_any_name() {
     let all = Surroundings::new();
     assert_eq!(all.run("copy tree s3://bucket").0, 0);
@@ -94,7 +139,7 @@ fn a_copy_within_a_bucket_is_known_by_any_name() {
         let (code, out, err) = ended(all.command(line).env("AWS_CONFIG_FILE", &file));
         assert!(code == 6 && err.contains(words), "{line}: {out}{err}");
     }
-    // The same name at two servers is two buckets.
+    // One name at two servers is two buckets.
     let other = Surroundings::new();
     let settings = all.at.path().join("settings.toml");
     fs::write(&settings, format!("[[host]]\nmatch = 's3://mine'\nendpoint = '{}'\n", other.server.endpoint))

@@ -48,6 +48,13 @@ impl Worker<'_> {
                 self.stored((task, packed, content_bytes), failures)
             }
             (
+                PendingPurpose::CopiedInStore { task, packed },
+                Ok(TargetOutcome::PackWritten { failures, losses }),
+            ) => {
+                self.shared.record.losses(losses);
+                self.copied_in_store(task, packed, failures)
+            }
+            (
                 PendingPurpose::Applied { entries, node },
                 Ok(TargetOutcome::PackWritten { failures, losses }),
             ) => {
@@ -88,7 +95,7 @@ impl Worker<'_> {
             }
             (PendingPurpose::Cloned(file), Ok(TargetOutcome::Done)) => self.cloned(file),
             (PendingPurpose::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
-                self.not_cloned(file)
+                self.not_cloned(file, &error)
             }
             (PendingPurpose::Chunk { file, extent, written_bytes, .. }, Ok(TargetOutcome::Done)) => {
                 self.counters.target_written_bytes.add(written_bytes);
@@ -127,7 +134,7 @@ impl Worker<'_> {
                 self.directories_done(count);
             }
             PendingPurpose::Portion { node, sides } => self.target_portion(&node, sides, Err(error))?,
-            PendingPurpose::Stored { task, packed, .. } => {
+            PendingPurpose::Stored { task, packed, .. } | PendingPurpose::CopiedInStore { task, packed } => {
                 for pick in packed {
                     self.fail_stored(&task.node, task.origin, &task.picks, (pick, error.clone()))?;
                 }

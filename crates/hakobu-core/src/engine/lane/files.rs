@@ -324,7 +324,7 @@ impl Worker<'_> {
             self.shared.queue.draft_done();
             return self.large_compared(file);
         }
-        // What a stream has given is its only version.
+        // A stream has only one version.
         let may_change = file.kind.is_new_file() && !file.is_open_ended();
         if may_change && self.shared.evidence.must_recheck() && !self.recheck_file(file)? {
             return Ok(());

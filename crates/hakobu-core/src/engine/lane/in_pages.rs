@@ -3,9 +3,15 @@
 use super::*;
 use crate::handle::Cursor;
 
-/// The approximate number of entries per page. The first entries of a directory with a million of them are copied soon,
-/// and memory use does not grow with the directory.
-const PORTION_ENTRIES: usize = 8192;
+/// The maximum number of entries in the first page of a directory, so that the first entries are copied soon.
+const FIRST_ENTRIES: usize = 1000;
+/// The maximum number of entries in further pages. It bounds the memory used. Object stores list pages of 1000.
+const PORTION_ENTRIES: usize = 8000;
+
+/// Returns the maximum number of entries in the page from a cursor on.
+fn page_entries(from: Option<&Cursor>) -> usize {
+    if from.is_some() { PORTION_ENTRIES } else { FIRST_ENTRIES }
+}
 
 impl Worker<'_> {
     /// Returns true if a directory can be copied in pages. Plans and reports need sorted entries, and if the target
@@ -24,7 +30,7 @@ impl Worker<'_> {
         from: Option<Cursor>,
         detail: Detail,
     ) -> Result<(PrefetchedDirectory, Option<Cursor>)> {
-        let (root, directory, entries) = (origin.root, origin.path.clone(), PORTION_ENTRIES);
+        let (root, directory, entries) = (origin.root, origin.path.clone(), page_entries(from.as_ref()));
         let portion = SourceOp::Page { root, directory, from, entries, detail };
         let SourceOutcome::Page(ListingPage { mut listing, rest, below }) = self.ask_source(portion)? else {
             return Err(unexpected());
@@ -114,7 +120,8 @@ impl Worker<'_> {
         if !sides.target.wants_more() {
             return self.join_sides(node, sides);
         }
-        let (directory, from, entries) = (node.target.clone(), sides.target.take_cursor(), PORTION_ENTRIES);
+        let (directory, from) = (node.target.clone(), sides.target.take_cursor());
+        let entries = page_entries(from.as_ref());
         // For a directory that is removed, names and kinds are enough.
         let detail = match node.is_doomed() {
             true => Detail { kinds_only: true, ..Detail::default() },

@@ -34,7 +34,9 @@ fn source_cost(operation: &SourceOp) -> OperationCost {
         | SourceOp::Open { .. }
         | SourceOp::Revalidate { .. }
         | SourceOp::FindHole { .. } => OperationCost::Owe(1),
-        SourceOp::ReadStream { .. } | SourceOp::Names { .. } => OperationCost::Owe(0),
+        SourceOp::ReadStream { .. } | SourceOp::Names { .. } | SourceOp::OpenPicks { .. } => {
+            OperationCost::Owe(0)
+        }
     }
 }
 
@@ -44,6 +46,7 @@ fn target_cost(operation: &TargetOp) -> OperationCost {
     match operation {
         TargetOp::List { directories, .. } => OperationCost::Wait(directories.len() as u64),
         TargetOp::Digest { names, .. } => OperationCost::Wait(names.len() as u64),
+        TargetOp::CopyInStore { copies, .. } => OperationCost::Wait(copies.len() as u64),
         TargetOp::Apply { changes } => OperationCost::Wait(changes.len() as u64),
         TargetOp::HashRange { extent, blocks: false, .. } | TargetOp::WeakSums { extent, .. } => {
             OperationCost::Wait(pieces(extent))

@@ -97,6 +97,11 @@ enum PendingPurpose {
         packed: Vec<u32>,
         content_bytes: u64,
     },
+    /// A pack that the store copies.
+    CopiedInStore {
+        task: PackTask,
+        packed: Vec<u32>,
+    },
     Begun(Arc<LargeFile>),
     BegunAlone(Arc<LargeFile>),
     /// A draft is abandoned, to be begun again.

@@ -5,6 +5,9 @@ use super::*;
 impl Worker<'_> {
     /// Transfers the entries of a task. Extended attributes may split them into several packs.
     pub(super) fn pack(&mut self, task: &PackTask) -> Result<()> {
+        if self.may_copy_in_store(task) {
+            return self.copy_in_store(task);
+        }
         let all = task.picks.entries.len() as u32;
         let mut from = 0;
         loop {
@@ -171,7 +174,7 @@ fn metadata_of(picks: &Picks, pick: u32) -> Option<&EntryMetadata> {
 }
 
 /// Returns the bytes of content that an entry adds to a pack. The text of a symbolic link does not count.
-fn content_of(picks: &Picks, pick: u32) -> u64 {
+pub(super) fn content_of(picks: &Picks, pick: u32) -> u64 {
     metadata_of(picks, pick)
         .filter(|metadata| metadata.kind == EntryKind::File)
         .map_or(0, |metadata| metadata.size_bytes)

@@ -240,7 +240,8 @@ fn step(
     may_make(shared, path)?;
     shared.makes_entry();
     match mkdirat(parent, name, Mode::from_raw_mode(mode & 0o7777)) {
-        Ok(()) | Err(Errno::EXIST) => {}
+        Ok(()) => {}
+        Err(Errno::EXIST) => shared.made_by_another(),
         Err(errno) => return Err(creation_fault(during, errno, parent).at(path)),
     }
     match openat(parent, name, STEP, Mode::empty()) {

@@ -136,6 +136,7 @@ impl ImmediateWork for LocalTargetWriter {
                 .draft_writer(draft)
                 .and_then(|writer| writer.complete(extent, value, kept))
                 .map(|()| TargetOutcome::Done),
+            TargetOp::CopyInStore { .. } => Err(foreign()),
             TargetOp::Reflink { draft, from } => {
                 let shared = match from.file() {
                     Some(file) => {

@@ -106,6 +106,11 @@ impl LocalTargetState {
         self.made.fetch_add(1, Relaxed);
     }
 
+    /// Takes back one [`makes_entry`](Self::makes_entry), because another lane or process was faster.
+    pub(super) fn made_by_another(&self) {
+        self.made.fetch_sub(1, Relaxed);
+    }
+
     /// Takes content bytes from the grant.
     pub(super) fn take_bytes(&self, bytes: u64) -> Result<()> {
         self.allowance.take(&self.grant, bytes)

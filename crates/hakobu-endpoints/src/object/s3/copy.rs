@@ -22,10 +22,12 @@ impl S3Lane {
         let mut request =
             S3Request::new(RequestKind::Copy, Method::PUT, COPYING).key(key).condition(condition)?;
         request = self.copy_source(request, source)?;
-        if let Some(properties) = properties {
-            request =
-                request.header(DIRECTIVE, "REPLACE")?.properties(properties, &self.bucket.new_objects)?;
-        }
+        request = match properties {
+            Some(properties) => {
+                request.header(DIRECTIVE, "REPLACE")?.properties(properties, &self.bucket.new_objects)?
+            }
+            None => request.usual_properties(&self.bucket.new_objects)?,
+        };
         let answer =
             self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;
         let (etag, _) = self.copied(&answer.body, "CopyObjectResult", key)?;

@@ -10,7 +10,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::Method;
 use http::header::CONTENT_TYPE;
 
-use super::LIMITS;
+use super::bucket::LIMITS;
 use super::refusal::{RefusedRequest, S3Refusal};
 use super::request::{S3Failure, S3Lane, S3Request, check_key};
 use super::xml::{XmlEvent, fits_xml, push_element, read_xml};

@@ -3,7 +3,7 @@
 use hakobu_core::{ErrorKind, Result};
 use http::Method;
 
-use super::LIMITS;
+use super::bucket::LIMITS;
 use super::request::{S3Lane, S3Request};
 use super::spelling::{decode, time_of};
 use super::xml::{XmlEvent, read_xml};

@@ -2,6 +2,7 @@
 //!
 //! [`request`] signs requests, sends them and judges the answers; a module per kind of request is beside it.
 
+mod bucket;
 mod copy;
 mod delete;
 mod get;
@@ -15,139 +16,23 @@ mod spelling;
 mod target;
 mod xml;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use hakobu_core::Result;
 use hakobu_core::extent::Extent;
-use hakobu_core::key_spelling::KeySpelling;
 
 use super::api::{
-    ApiReply, Bucket, ChecksumKind, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi,
-    ObjectBody, ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart,
-    RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
+    ApiReply, Bucket, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi, ObjectBody,
+    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
+    StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
-use super::credentials::aws::AwsCredentials;
+use super::copy_place::CopyPlace;
 pub use super::credentials::aws::AwsSettings;
-use super::http::{HttpClient, HttpLimits, HttpShared};
-use super::metadata::MetadataConvention;
-pub use put::S3NewObjects;
+use super::http::HttpClient;
+pub(crate) use bucket::LIMITS;
+pub use bucket::{S3Bucket, S3NewObjects, S3Settings};
 use request::S3Lane;
 use sign::Signer;
-use target::S3Target;
-
-/// The limits of S3. Stores with its interface have the same or wider ones.
-const LIMITS: StoreLimits = StoreLimits {
-    part_bytes_min: 5 << 20,
-    part_bytes_max: 5 << 30,
-    parts_max: 10_000,
-    object_bytes_max: 10_000 * (5 << 30),
-    put_bytes_max: 5 << 30,
-    copy_bytes_max: 5 << 30,
-    key_bytes_max: 1024,
-    metadata_bytes_max: 2048,
-    delete_batch: 1000,
-    list_page: 1000,
-    lists_bytewise: true,
-    lists_metadata: false,
-    conditional_put: true,
-    checksum: Some(ChecksumKind::Crc64),
-    convention: MetadataConvention::S3,
-    spelling: KeySpelling::S3,
-};
-
-/// A bucket to open, and how.
-#[derive(Clone, Debug, Default)]
-pub struct S3Settings {
-    /// The name of the bucket.
-    pub bucket: String,
-    /// The URL of the endpoint; `None` for that of the configuration, or else of AWS.
-    pub endpoint: Option<String>,
-    /// The region; `None` for that of the configuration.
-    pub region: Option<String>,
-    /// The credentials.
-    pub credentials: AwsSettings,
-    /// True to agree to pay for requests to somebody else's bucket.
-    pub pays_requests: bool,
-    /// The properties of objects that are written.
-    pub new_objects: S3NewObjects,
-    /// Time limits.
-    pub limits: HttpLimits,
-}
-
-/// An opened bucket.
-pub struct S3Bucket {
-    name: String,
-    /// What tells it from all other buckets.
-    identity: String,
-    pays_requests: bool,
-    new_objects: S3NewObjects,
-    http: Arc<HttpShared>,
-    credentials: AwsCredentials,
-    /// Where requests go. The store may name another region once.
-    target: Mutex<Arc<S3Target>>,
-    /// True since a request for it or something in it succeeded: from then on, a missing object is only that.
-    exists: AtomicBool,
-    /// True since the store has answered anything.
-    has_answered: AtomicBool,
-}
-
-impl S3Bucket {
-    /// Reads credentials and configuration. Nothing is sent to the store. Do not call it on a runtime.
-    ///
-    /// # Errors
-    /// `Unauthenticated` if there are no credentials, `Usage` if the endpoint or the name of the bucket cannot be one.
-    pub fn open(settings: S3Settings) -> Result<Arc<Self>> {
-        let (credentials, configured) = AwsCredentials::load(settings.credentials)?;
-        let endpoint = settings.endpoint.or(configured.endpoint);
-        let region = settings.region.unwrap_or(configured.region);
-        let target = S3Target::new(&settings.bucket, endpoint.as_deref(), &region)?;
-        let identity = format!("{} {}", endpoint.as_deref().unwrap_or("aws"), settings.bucket);
-        let http = HttpShared { limits: settings.limits, ..HttpShared::default() };
-        Ok(Arc::new(Self {
-            name: settings.bucket,
-            identity,
-            pays_requests: settings.pays_requests,
-            new_objects: settings.new_objects,
-            http: Arc::new(http),
-            credentials,
-            target: Mutex::new(Arc::new(target)),
-            exists: AtomicBool::new(false),
-            has_answered: AtomicBool::new(false),
-        }))
-    }
-
-    fn target(&self) -> Arc<S3Target> {
-        Arc::clone(&self.target.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn is_known(&self) -> bool {
-        self.exists.load(Ordering::Relaxed)
-    }
-
-    fn set_answered(&self) {
-        self.has_answered.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the longest time from the first attempt of a request to the beginning of the last one.
-    fn retries(&self) -> Duration {
-        let HttpLimits { retries, first_answer, .. } = self.http.limits;
-        if self.has_answered.load(Ordering::Relaxed) { retries } else { retries.min(first_answer) }
-    }
-
-    fn set_known(&self) {
-        self.exists.store(true, Ordering::Relaxed);
-    }
-
-    fn set_target(&self, target: S3Target) {
-        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(target);
-    }
-
-    fn location_of(&self, key: &str) -> String {
-        format!("s3://{}/{key}", self.name)
-    }
-}
 
 /// An opened bucket as lanes have it.
 impl Bucket for Arc<S3Bucket> {
@@ -161,6 +46,12 @@ impl Bucket for Arc<S3Bucket> {
 
     fn limits(&self) -> &StoreLimits {
         &LIMITS
+    }
+
+    fn copy_place(&self) -> Option<CopyPlace> {
+        // A copy has the source's content type.
+        let keeps = self.new_objects.content_type.is_none();
+        keeps.then(|| CopyPlace { store: self.store.clone(), bucket: self.name.clone() })
     }
 
     fn requests(&self) -> RequestCounts {

@@ -7,7 +7,7 @@ use hakobu_core::{ErrorKind, Result};
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderName, Method};
 
-use super::LIMITS;
+use super::bucket::LIMITS;
 use super::put::{is_checked, returned_crc64, version_of};
 use super::request::{S3Failure, S3Lane, S3Request};
 use super::spelling::{crc64_of, crc64_text, decode, time_of};

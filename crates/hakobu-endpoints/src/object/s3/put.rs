@@ -1,10 +1,10 @@
 //! Objects in one request: PutObject.
 
-use hakobu_core::store_settings::ServerEncryption;
 use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, Method};
 
+use super::bucket::S3NewObjects;
 use super::get::METADATA_PREFIX;
 use super::request::{S3Failure, S3Lane, S3Request};
 use super::spelling::{crc64_of, crc64_text};
@@ -20,19 +20,6 @@ const ENCRYPTION: HeaderName = HeaderName::from_static("x-amz-server-side-encryp
 const ENCRYPTION_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-aws-kms-key-id");
 const ACL: HeaderName = HeaderName::from_static("x-amz-acl");
 
-/// The properties that the user wants for all objects that are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct S3NewObjects {
-    /// The content type of everything that is no directory; `None` follows the entry.
-    pub content_type: Option<String>,
-    /// The storage class.
-    pub storage_class: Option<String>,
-    /// The encryption by the store.
-    pub encryption: Option<ServerEncryption>,
-    /// The canned access list.
-    pub acl: Option<String>,
-}
-
 impl S3Request<'_> {
     /// Adds the properties of a new object. `usual` has those that the user wants for all objects.
     ///
@@ -44,18 +31,10 @@ impl S3Request<'_> {
         if let Some(content_type) = wanted_type.or(properties.content_type.as_ref()) {
             self = self.header(CONTENT_TYPE, content_type)?;
         }
-        if let Some(class) = usual.storage_class.as_ref().or(properties.storage_class.as_ref()) {
+        if let Some(class) = properties.storage_class.as_ref().filter(|_| usual.storage_class.is_none()) {
             self = self.header(STORAGE_CLASS, class)?;
         }
-        if let Some(encryption) = &usual.encryption {
-            self = self.header(ENCRYPTION, encryption.algorithm())?;
-            if let Some(key) = encryption.key() {
-                self = self.header(ENCRYPTION_KEY, key)?;
-            }
-        }
-        if let Some(acl) = &usual.acl {
-            self = self.header(ACL, acl)?;
-        }
+        self = self.usual_properties(usual)?;
         for (name, value) in &properties.metadata {
             let unsupported = || {
                 Error::new(
@@ -66,6 +45,26 @@ impl S3Request<'_> {
             };
             let name = HeaderName::try_from(format!("{METADATA_PREFIX}{name}")).map_err(|_| unsupported())?;
             self = self.header(name, value)?;
+        }
+        Ok(self)
+    }
+
+    /// Adds the properties that the user wants for all objects, apart from the content type.
+    ///
+    /// # Errors
+    /// `Unsupported` if a value cannot be that of a header.
+    pub(super) fn usual_properties(mut self, usual: &S3NewObjects) -> Result<Self> {
+        if let Some(class) = &usual.storage_class {
+            self = self.header(STORAGE_CLASS, class)?;
+        }
+        if let Some(encryption) = &usual.encryption {
+            self = self.header(ENCRYPTION, encryption.algorithm())?;
+            if let Some(key) = encryption.key() {
+                self = self.header(ENCRYPTION_KEY, key)?;
+            }
+        }
+        if let Some(acl) = &usual.acl {
+            self = self.header(ACL, acl)?;
         }
         Ok(self)
     }

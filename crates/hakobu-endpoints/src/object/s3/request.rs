@@ -8,7 +8,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
-use super::S3Bucket;
+use super::bucket::{LIMITS, S3Bucket};
 use super::refusal::{RefusalRemedy, RefusedRequest, S3Refusal};
 use super::sign::{SignedParts, Signer};
 use super::spelling::{encode_key, encode_value};
@@ -307,7 +307,7 @@ pub(crate) fn check_key(key: &str, during: &'static str) -> Result<()> {
         "a key without a name"
     } else if path.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
         "a key with an empty name, . or .. in it is not a path"
-    } else if key.len() > super::LIMITS.key_bytes_max {
+    } else if key.len() > LIMITS.key_bytes_max {
         "the key is longer than 1024 bytes"
     } else {
         return Ok(());

@@ -1,5 +1,6 @@
 //! Where the requests for a bucket go.
 
+use hakobu_core::store_settings::BucketAddressing;
 use hakobu_core::{Error, ErrorKind, Result};
 use reqwest::Url;
 
@@ -17,14 +18,21 @@ pub(crate) struct S3Target {
     pub(crate) path: String,
     /// True if the endpoint was chosen here and does not follow from the region.
     is_chosen: bool,
+    addressing: BucketAddressing,
 }
 
 impl S3Target {
     /// Derives the target from an endpoint, or from the region for AWS.
     ///
     /// # Errors
-    /// `Usage` if the endpoint is no URL of a host, or the bucket's name cannot be one.
-    pub(crate) fn new(bucket: &str, endpoint: Option<&str>, region: &str) -> Result<Self> {
+    /// `Usage` if the endpoint is no URL of a host, or the bucket's name cannot be one, or cannot be part of the host's
+    /// name as `addressing` demands.
+    pub(crate) fn new(
+        bucket: &str,
+        endpoint: Option<&str>,
+        region: &str,
+        addressing: BucketAddressing,
+    ) -> Result<Self> {
         let usage = |cause: &str| Error::new(ErrorKind::Usage, OPENING, cause).at(bucket);
         let fits =
             |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
@@ -34,7 +42,13 @@ impl S3Target {
         if region.is_empty() || !fits(region) || region.contains('.') {
             return Err(usage("no region has this name").hint("a region is something like eu-central-1"));
         }
-        let Some(endpoint) = endpoint else { return Ok(Self::of_aws(bucket, region)) };
+        let is_virtual = addressing == BucketAddressing::Virtual;
+        if is_virtual && !is_label(bucket) {
+            return Err(
+                usage("this name cannot be part of a host's name").hint("--addressing path can be used")
+            );
+        }
+        let Some(endpoint) = endpoint else { return Ok(Self::of_aws(bucket, region, addressing)) };
         let wrong =
             || usage("the endpoint is no URL of a host").hint("it is something like https://s3.example.com");
         let url = Url::parse(endpoint).map_err(|_| wrong())?;
@@ -45,25 +59,31 @@ impl S3Target {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(usage("the endpoint has a password in it").hint("set AWS_ACCESS_KEY_ID instead"));
         }
+        if is_virtual && url.domain().is_none() {
+            let words = "the bucket cannot be part of the host's name, because the endpoint is an address";
+            return Err(usage(words).hint("--addressing path can be used"));
+        }
         let host = match url.port() {
             Some(port) => format!("{host}:{port}"),
             None => host.to_owned(),
         };
+        let base = url.path().trim_end_matches('/');
+        let (host, path) = match is_virtual {
+            true => (format!("{bucket}.{host}"), base.to_owned()),
+            false => (host, format!("{base}/{bucket}")),
+        };
         let (region, origin) = (region.to_owned(), format!("{}://{host}", url.scheme()));
-        let path = format!("{}/{bucket}", url.path().trim_end_matches('/'));
-        Ok(Self { region, origin, host, path, is_chosen: true })
+        Ok(Self { region, origin, host, path, is_chosen: true, addressing })
     }
 
-    fn of_aws(bucket: &str, region: &str) -> Self {
+    fn of_aws(bucket: &str, region: &str, addressing: BucketAddressing) -> Self {
         let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-        // A certificate covers no name with further dots, and no host's name has other characters.
-        let is_host =
-            bucket.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        let (host, path) = match is_host {
+        let (host, path) = match is_label(bucket) && addressing != BucketAddressing::Path {
             true => (format!("{bucket}.s3.{region}.{domain}"), String::new()),
             false => (format!("s3.{region}.{domain}"), format!("/{bucket}")),
         };
-        Self { region: region.to_owned(), origin: format!("https://{host}"), host, path, is_chosen: false }
+        let origin = format!("https://{host}");
+        Self { region: region.to_owned(), origin, host, path, is_chosen: false, addressing }
     }
 
     /// Returns the target in the region that the store named, or `None` if it is this one, or no region.
@@ -76,17 +96,36 @@ impl S3Target {
         }
         Some(match self.is_chosen {
             true => Self { region: region.to_owned(), ..self.clone() },
-            false => Self::of_aws(bucket, region),
+            false => Self::of_aws(bucket, region, self.addressing),
         })
     }
+}
+
+/// Returns true if a bucket's name can be part of a host's: a certificate covers no name with further dots.
+fn is_label(bucket: &str) -> bool {
+    bucket.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn new(bucket: &str, endpoint: Option<&str>, region: &str) -> Result<S3Target> {
+        S3Target::new(bucket, endpoint, region, BucketAddressing::Auto)
+    }
+
     fn url(bucket: &str, endpoint: Option<&str>, region: &str) -> Result<String> {
-        S3Target::new(bucket, endpoint, region).map(|target| format!("{}{}", target.origin, target.path))
+        url_by(bucket, endpoint, region, BucketAddressing::Auto)
+    }
+
+    fn url_by(
+        bucket: &str,
+        endpoint: Option<&str>,
+        region: &str,
+        addressing: BucketAddressing,
+    ) -> Result<String> {
+        S3Target::new(bucket, endpoint, region, addressing)
+            .map(|target| format!("{}{}", target.origin, target.path))
     }
 
     #[test]
@@ -119,12 +158,36 @@ mod tests {
     }
 
     #[test]
+    fn buckets_are_where_the_user_says() {
+        use BucketAddressing::{Path, Virtual};
+        for (bucket, endpoint, addressing, expected) in [
+            ("b1", None, Path, "https://s3.eu-west-1.amazonaws.com/b1"),
+            ("b1", None, Virtual, "https://b1.s3.eu-west-1.amazonaws.com"),
+            ("b1", Some("https://s3.example.com:8443/base/"), Virtual, "https://b1.s3.example.com:8443/base"),
+            ("b1", Some("http://localhost:7070"), Virtual, "http://b1.localhost:7070"),
+            ("b1", Some("http://localhost:7070"), Path, "http://localhost:7070/b1"),
+        ] {
+            assert_eq!(url_by(bucket, endpoint, "eu-west-1", addressing).unwrap(), expected);
+        }
+        for (bucket, endpoint) in
+            [("b.1", None), ("B1", Some("https://h.example")), ("b1", Some("http://10.0.0.1"))]
+        {
+            let error = url_by(bucket, endpoint, "r", Virtual).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Usage, "{bucket}");
+            assert!(error.hint.unwrap_or_default().contains("--addressing path"));
+        }
+        let moved =
+            S3Target::new("b1", None, "us-east-1", Path).unwrap().in_region("b1", "eu-west-1").unwrap();
+        assert_eq!((moved.host.as_str(), moved.path.as_str()), ("s3.eu-west-1.amazonaws.com", "/b1"));
+    }
+
+    #[test]
     fn another_region_moves_only_what_follows_from_the_region() {
-        let aws = S3Target::new("b1", None, "us-east-1").unwrap();
+        let aws = new("b1", None, "us-east-1").unwrap();
         assert_eq!(aws.in_region("b1", "eu-west-1").unwrap().host, "b1.s3.eu-west-1.amazonaws.com");
         assert_eq!(aws.in_region("b1", "us-east-1"), None);
         assert_eq!(aws.in_region("b1", "x.evil.example"), None);
-        let own = S3Target::new("b1", Some("http://localhost:1"), "us-east-1").unwrap();
+        let own = new("b1", Some("http://localhost:1"), "us-east-1").unwrap();
         let moved = own.in_region("b1", "eu-west-1").unwrap();
         assert_eq!((moved.host.as_str(), moved.region.as_str()), ("localhost:1", "eu-west-1"));
     }

@@ -11,6 +11,7 @@ use super::pack::read_pack;
 use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::local::errno::vanished;
 use crate::object::api::ObjectApi;
+use crate::object::copy_place::ListedSidecars;
 use crate::object::keys::KeyRoot;
 use crate::object::listing::KeyLister;
 use crate::object::lookup::look;
@@ -19,17 +20,16 @@ use crate::object::small_object::listed_digest;
 /// The state with which a lane of a source reads.
 pub(super) struct ObjectReader {
     pub(super) api: Arc<dyn ObjectApi>,
-    roots: Arc<[KeyRoot]>,
+    /// The bucket as the store knows it when it copies; `None` if it does not.
+    pub(super) bucket: Option<String>,
+    pub(super) roots: Arc<[KeyRoot]>,
     pub(super) versions: Arc<PinnedVersions>,
+    pub(super) sidecars: Arc<ListedSidecars>,
     /// The range of a large file that arrives. Reads wait for it in the order in which they were submitted.
     pub(super) open: tokio::sync::Mutex<Option<OpenRange>>,
 }
 
 impl ObjectReader {
-    pub(super) fn new(api: Arc<dyn ObjectApi>, roots: Arc<[KeyRoot]>, versions: Arc<PinnedVersions>) -> Self {
-        Self { api, roots, versions, open: tokio::sync::Mutex::default() }
-    }
-
     pub(super) fn root(&self, root: u16) -> Result<&KeyRoot> {
         let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
         self.roots.get(usize::from(root)).ok_or_else(missing)
@@ -77,7 +77,13 @@ impl ObjectReader {
             SourceOp::FindHole { extent, .. } => Ok(SourceOutcome::HoleUntil(extent.offset)),
             SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
-            SourceOp::ReadStream { .. } | SourceOp::Open { .. } => {
+            SourceOp::Open { file } => {
+                self.open_file(&file).await.map(SourceOutcome::Opened).map_err(|error| error.at(&file.path))
+            }
+            SourceOp::OpenPicks { root, directory, picks } => {
+                self.open_picks(root, &directory, &picks).await.map(SourceOutcome::OpenedPicks)
+            }
+            SourceOp::ReadStream { .. } => {
                 let words = "an object store cannot do that";
                 Err(Error::new(ErrorKind::Unsupported, "working on the source", words))
             }

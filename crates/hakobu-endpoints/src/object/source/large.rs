@@ -29,7 +29,7 @@ impl PinnedVersions {
     ///
     /// # Errors
     /// `SourceChanged` if it is another one, or not the object that was listed.
-    fn pin(&self, file: &SourceFile, head: &ObjectHead) -> Result<()> {
+    pub(super) fn pin(&self, file: &SourceFile, head: &ObjectHead) -> Result<()> {
         // Listings may have fractions of a second that answers lack.
         let is_listed = head.size_bytes == file.metadata.size_bytes
             && (head.uploaded.seconds == file.metadata.ctime.seconds);

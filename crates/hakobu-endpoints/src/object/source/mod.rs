@@ -2,6 +2,7 @@
 
 mod lane;
 mod large;
+mod opening;
 mod pack;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::Bucket;
 use super::capabilities::capabilities;
+use super::copy_place::ListedSidecars;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use crate::common::future_lane::FutureLane;
@@ -27,6 +29,7 @@ pub struct ObjectSource {
     roots: Arc<[KeyRoot]>,
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
+    sidecars: Arc<ListedSidecars>,
     ended: Arc<AtomicBool>,
 }
 
@@ -42,6 +45,7 @@ impl ObjectSource {
             bucket,
             roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
             versions: Arc::default(),
+            sidecars: Arc::default(),
             ended: Arc::default(),
         })
     }
@@ -69,7 +73,14 @@ impl SourceEndpoint for ObjectSource {
     fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
         let driver = RuntimeDriver::new(&self.ended, &BytesInFlight::default(), 0)?;
         let api: Arc<dyn super::api::ObjectApi> = driver.within(|| self.bucket.connect())?.into();
-        let reader = ObjectReader::new(api, Arc::clone(&self.roots), Arc::clone(&self.versions));
+        let reader = ObjectReader {
+            api,
+            bucket: self.bucket.copy_place().map(|place| place.bucket),
+            roots: Arc::clone(&self.roots),
+            versions: Arc::clone(&self.versions),
+            sidecars: Arc::clone(&self.sidecars),
+            open: tokio::sync::Mutex::default(),
+        };
         Ok(Box::new(FutureLane::new(Arc::new(reader), driver)))
     }
 }

@@ -146,7 +146,7 @@ impl ObjectWriter {
     async fn remove_directory(&self, path: &EntryPath) -> Result<()> {
         let prefix = self.root.directory(path)?;
         let limits = self.api.limits();
-        // What is in it is of the entries beside it.
+        // Its attributes are those of the entries beside it.
         let serves_others = path.split_last().is_some_and(|(_, name)| name == SIDECAR_DIRECTORY.as_bytes());
         let (mut pages, mut keys) = (KeyPages::new(&*self.api, &prefix, ListStart::First), Vec::new());
         while !pages.is_over {

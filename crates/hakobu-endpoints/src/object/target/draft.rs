@@ -58,8 +58,11 @@ impl ObjectDrafts {
     pub(super) fn take_uploads(&self) -> Vec<(String, UploadId)> {
         let drafts = std::mem::take(&mut *self.drafts());
         let upload = |draft: Arc<ObjectDraft>| {
-            let upload = draft.upload.get().filter(|_| !draft.journal.is_of_use())?;
-            Some((draft.key.clone(), upload.clone()))
+            if draft.journal.is_of_use() {
+                return None;
+            }
+            draft.journal.remove();
+            Some((draft.key.clone(), draft.upload.get()?.clone()))
         };
         drafts.into_values().filter_map(upload).collect()
     }
@@ -97,6 +100,8 @@ struct ObjectProgress {
     /// The number of complete parts that are neither stored nor kept yet.
     unsent: usize,
     failed: Option<Error>,
+    /// True if the store has copied the whole object.
+    is_copied: bool,
 }
 
 /// An object that is being written or compared.
@@ -110,7 +115,7 @@ pub(super) struct ObjectDraft {
     pub(super) plan: PartPlan,
     /// The upload, once the first part is sent.
     pub(super) upload: OnceCell<UploadId>,
-    /// What a later run needs to go on.
+    /// The record that a later run needs to go on.
     pub(super) journal: DraftJournal,
     /// Told when a part has been stored, or a write has failed.
     pub(super) changed: Notify,
@@ -130,6 +135,7 @@ impl ObjectDraft {
             stored: BTreeMap::new(),
             unsent: 0,
             failed: None,
+            is_copied: false,
         };
         Ok(Self {
             path: begin.path.clone(),
@@ -143,6 +149,15 @@ impl ObjectDraft {
             changed: Notify::new(),
             progress: Mutex::new(progress),
         })
+    }
+
+    /// Records that the store has copied the whole object.
+    pub(super) fn set_copied(&self) {
+        self.progress().is_copied = true;
+    }
+
+    pub(super) fn is_copied(&self) -> bool {
+        self.progress().is_copied
     }
 
     fn progress(&self) -> MutexGuard<'_, ObjectProgress> {

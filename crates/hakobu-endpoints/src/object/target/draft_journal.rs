@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hakobu_core::Result;
 use hakobu_core::digest::Digest;
 
+use crate::object::api::UploadId;
 use crate::object::upload_journal::{UploadJournal, UploadSubject};
 
 /// The journal of a draft, if it has one.
@@ -25,6 +27,17 @@ pub(super) struct OpenJournal {
 impl DraftJournal {
     pub(super) fn open(&self) -> MutexGuard<'_, Option<OpenJournal>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records an upload, before any part of it is there.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(super) fn begin(&self, upload: &UploadId) -> Result<()> {
+        let mut open = self.open();
+        let Some(open) = open.as_mut().filter(|open| !open.has_upload) else { return Ok(()) };
+        open.has_upload = true;
+        open.journal.begin(&open.subject, upload)
     }
 
     /// Returns true if a later run can go on.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -21,6 +22,7 @@ use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
 use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
+use crate::object::copy_place::BroughtSidecars;
 use crate::object::driver::BytesInFlight;
 use crate::object::entry::{EntryToStore, properties};
 use crate::object::keys::KeyRoot;
@@ -32,11 +34,14 @@ use crate::store::missing;
 /// The state with which a lane of a target works.
 pub(super) struct ObjectWriter {
     pub(super) api: Arc<dyn ObjectApi>,
-    /// What tells the bucket from all others.
+    /// The identity of the bucket among all buckets.
     pub(super) bucket: String,
     pub(super) root: KeyRoot,
     pub(super) rights: GrantedRights,
     pub(super) drafts: Arc<ObjectDrafts>,
+    pub(super) sidecars: Arc<BroughtSidecars>,
+    /// True once the store has copied an object by itself.
+    pub(super) has_copied: AtomicBool,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
     /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
@@ -118,6 +123,8 @@ impl ObjectWriter {
                 draft.settled(extent.offset).await?;
                 draft.completed(extent, value, kept).map(|()| TargetOutcome::Done)
             }
+            TargetOp::Reflink { draft, from } => self.copy_draft(draft, &from).await,
+            TargetOp::CopyInStore { directory, copies } => self.copy_in_store(&directory, &copies).await,
             TargetOp::HashRange { draft, extent, blocks: false } => self.hash_range(draft, extent).await,
             TargetOp::SetLength { draft, size_bytes } => {
                 let draft = self.drafts.find(draft)?;
@@ -140,7 +147,7 @@ impl ObjectWriter {
                 Ok(TargetOutcome::Done)
             }
             TargetOp::Apply { changes } => self.apply(&changes).await,
-            // What is acknowledged is stable.
+            // Acknowledged writes are stable.
             TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
             TargetOp::Digest { directory, names, key } => {
                 let digests =
@@ -264,9 +271,12 @@ impl ObjectWriter {
                 Error::new(ErrorKind::Unsupported, "beginning an object", "its attributes are not known yet")
             })?;
             let properties = self.file_properties(draft, &attributes, None);
-            self.api.begin_upload(&draft.key, &properties).await
+            let upload = self.api.begin_upload(&draft.key, &properties).await?;
+            draft.journal.begin(&upload)?;
+            Ok(upload)
         };
-        let upload = draft.upload.get_or_try_init(begin).await.map_err(|error| error.at(&draft.path))?;
+        let upload =
+            draft.upload.get_or_try_init(begin).await.map_err(|error: Error| error.at(&draft.path))?;
         let sent = PutPart {
             key: &draft.key,
             upload,
@@ -310,7 +320,7 @@ impl ObjectWriter {
         self.drafts.forget(id);
         finished.map_err(|error| error.at(&draft.path))?;
         let (_, lost) = self.rights.allowed(EntryKind::File, attributes);
-        if lost.is_empty() || draft.kind == DraftKind::Compare {
+        if lost.is_empty() || draft.kind == DraftKind::Compare || draft.is_copied() {
             return Ok(TargetOutcome::Done);
         }
         let mut losses = Losses::default();
@@ -324,7 +334,7 @@ impl ObjectWriter {
         attributes: &Attributes,
         digest: Option<&Digest>,
     ) -> Result<()> {
-        if draft.kind == DraftKind::Compare {
+        if draft.kind == DraftKind::Compare || draft.is_copied() {
             return Ok(());
         }
         // The last part of a stream may be on its way.

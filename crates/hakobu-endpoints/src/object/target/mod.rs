@@ -1,6 +1,7 @@
 //! The target over a bucket, written within a grant by any number of lanes.
 
 mod changes;
+mod copies;
 mod draft;
 mod draft_journal;
 mod lane;
@@ -22,6 +23,7 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::{Bucket, ObjectApi};
 use super::capabilities::capabilities;
+use super::copy_place::BroughtSidecars;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use crate::common::future_lane::{FutureLane, LaneBuffers};
@@ -38,6 +40,7 @@ pub struct ObjectTarget {
     capabilities: Capabilities,
     rights: GrantedRights,
     drafts: Arc<ObjectDrafts>,
+    sidecars: Arc<BroughtSidecars>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
 }
@@ -57,9 +60,9 @@ impl ObjectTarget {
         let able = capabilities(&*bucket);
         let capabilities = Capabilities { set_id: grant.may_set_id, owners: grant.may_chown, ..able };
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
-        let (drafts, ended) = (Arc::default(), Arc::default());
+        let (drafts, sidecars, ended) = (Arc::default(), Arc::default(), Arc::default());
         let rights = GrantedRights::of(grant);
-        let target = Self { bucket, root, capabilities, rights, drafts, ended, journals };
+        let target = Self { bucket, root, capabilities, rights, drafts, sidecars, ended, journals };
         Ok(Granted::new(target, grant.clone()))
     }
 }
@@ -93,6 +96,8 @@ impl TargetEndpoint for ObjectTarget {
             root: self.root.clone(),
             rights: self.rights,
             drafts: Arc::clone(&self.drafts),
+            sidecars: Arc::clone(&self.sidecars),
+            has_copied: AtomicBool::new(false),
             buffers: LaneBuffers::default(),
             in_flight,
             journals: self.journals.clone(),

@@ -28,7 +28,7 @@ impl ObjectDraft {
             open.chunks.insert(offset, kept.then_some(value));
         }
         let (number, _) = self.plan.part(extent.offset);
-        let (Some((tag, part, crc64)), Some(upload)) = (self.stored_part(number), self.upload.get()) else {
+        let Some((tag, part, crc64)) = self.stored_part(number) else {
             return Ok(());
         };
         let chunks = || (part.offset..part.end()).step_by(CHUNK_BYTES as usize);
@@ -39,9 +39,6 @@ impl ObjectDraft {
         open.chunks.retain(|offset, _| *offset < part.offset || *offset >= part.end());
         let values: Vec<Option<Digest>> = values;
         let values = values.into_iter().collect::<Option<Vec<Digest>>>().unwrap_or_default();
-        if !std::mem::replace(&mut open.has_upload, true) {
-            open.journal.begin(&open.subject, upload)?;
-        }
         open.journal.add(&JournaledPart { tag, extent: part, crc64, values })
     }
 }

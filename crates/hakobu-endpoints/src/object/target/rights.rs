@@ -5,7 +5,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::losses::LossKind;
 use hakobu_core::{Error, ErrorKind, Result};
 
-/// What objects may be stored with.
+/// The owners, set-ID bits and device nodes that objects may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrantedRights {
     /// True if owners and groups are stored.

@@ -79,7 +79,10 @@ impl SftpSourceReader {
             // Version 3 has no extended attributes, and no names of accounts.
             SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
-            SourceOp::FindHole { .. } | SourceOp::ReadStream { .. } | SourceOp::Open { .. } => {
+            SourceOp::FindHole { .. }
+            | SourceOp::ReadStream { .. }
+            | SourceOp::Open { .. }
+            | SourceOp::OpenPicks { .. } => {
                 let words = "an sftp server cannot do that";
                 Err(Error::new(ErrorKind::Unsupported, "working on the source", words))
             }

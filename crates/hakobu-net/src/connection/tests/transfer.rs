@@ -130,7 +130,8 @@ fn two_ends_that_both_send_do_not_wait_for_each_other_for_ever() {
         for connection in [&client, &server] {
             let socket = socket2::SockRef::from(connection.socket.stream());
             socket.set_send_buffer_size(16 * 1024).unwrap();
-            socket.set_recv_buffer_size(16 * 1024).unwrap();
+            // Two segments of the loopback fit. Otherwise the kernel waits for a timer before each.
+            socket.set_recv_buffer_size(96 * 1024).unwrap();
         }
         let work = |mut connection: Connection| {
             let payload = Random(9).bytes(600_000);

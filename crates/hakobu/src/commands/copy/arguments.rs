@@ -96,8 +96,8 @@ pub struct CopyArguments {
     /// Choose the verification: wire, medium, none
     ///
     /// `wire` verifies everything that is copied; `medium` also reads back what was written (one file or disk only); `none`
-    /// verifies nothing. Default: as `wire`; but where a local copy of a large file can be a reflink (btrfs, XFS), nothing is
-    /// read or verified
+    /// verifies nothing. Default: as `wire`; but where a local copy of a large file can be a reflink (btrfs, XFS), or an
+    /// object store copies by itself, nothing is read or verified here
     #[arg(long, value_name = "HOW", hide_possible_values = true, help_heading = TRANSFER,
         value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
