@@ -65,7 +65,10 @@ fn names_are_in_order_whatever_their_keys() {
         (0..listing.len()).map(|index| listing.name(index).to_vec()).collect()
     };
     let names: Vec<_> = listed.iter().map(|listing| names(listing.result.as_ref().unwrap())).collect();
-    assert_eq!(names, [vec![b"\t".to_vec(), b"b".to_vec()], vec![b"\t".to_vec(), b"c".to_vec(), b"\xff".to_vec()]]);
+    assert_eq!(
+        names,
+        [vec![b"\t".to_vec(), b"b".to_vec()], vec![b"\t".to_vec(), b"c".to_vec(), b"\xff".to_vec()]]
+    );
 }
 
 #[test]
