@@ -48,8 +48,7 @@ impl ObjectWriter {
     /// Makes a change, and returns what the entry has lost.
     async fn change(&self, change: &Change) -> Result<Vec<LossKind>> {
         match change {
-            // It exists as soon as something is in it, or when its attributes are set.
-            Change::MakeDirectory { .. } => Ok(Vec::new()),
+            Change::MakeDirectory { path, .. } => self.clear_place(path).await.map(|()| Vec::new()),
             Change::Directory { path, attributes, extended: _ } => self.set_directory(path, attributes).await,
             Change::Attributes { path, attributes, extended: _ } => {
                 self.set_attributes(path, attributes).await
@@ -67,6 +66,19 @@ impl ObjectWriter {
             Change::Rename { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "renaming", "an object keeps its key"))
             }
+        }
+    }
+
+    /// Removes an object with the name of a directory, beside which it would stay. The directory exists as soon as
+    /// something is in it, or when its attributes are set.
+    async fn clear_place(&self, path: &EntryPath) -> Result<()> {
+        if path.is_root() {
+            return Ok(());
+        }
+        let key = self.root.key(path)?;
+        match self.api.head(&key).await? {
+            Some(_) => self.api.delete(&[key]).await?.into_iter().collect(),
+            None => Ok(()),
         }
     }
 
