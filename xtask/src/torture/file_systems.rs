@@ -79,11 +79,7 @@ pub struct HistorySetting {
 pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     if plain {
         let target = if rng.percent(PLAIN_STORES_PERCENT) { STORE } else { "plain" };
-        return HistorySetting {
-            source: "plain".to_owned(),
-            target: target.to_owned(),
-            route: Route::Local,
-        };
+        return HistorySetting { source: "plain".to_owned(), target: target.to_owned(), route: Route::Local };
     }
     let mut pick = |list: &[(&str, u64)], lies: Vec<Lies>| {
         let weights: Vec<u64> = list.iter().map(|(_, weight)| *weight).collect();

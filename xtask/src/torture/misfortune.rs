@@ -31,7 +31,9 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
         11 if !remote_hosts.is_empty() => {
             Fault::LinkDown { host: remote_hosts[0], ms: rng.pick(&[50, 400]), when }
         }
-        12 if !setting.source_is_image() && !setting.route.is_remote() && !from_store => Fault::SourceChanges { seed, when },
+        12 if !setting.source_is_image() && !setting.route.is_remote() && !from_store => {
+            Fault::SourceChanges { seed, when }
+        }
         13 if !target_is_store => Fault::TargetDirectorySwapped { seed, when },
         14 if !target_is_store => Fault::TargetDirectoryRenamed { seed, when },
         15 if !target_is_store => Fault::TargetDirectoryRemoved { seed, when },

@@ -18,13 +18,13 @@ use super::file_systems::{HistoryDirectories, Pool};
 use super::history::{History, HistoryEvent};
 use super::model::Name;
 use super::mutate_objects::ObjectTree;
+use super::object_walk::walk_objects;
 use super::promise::{self, Abilities, Promise};
 use super::realize::realize;
 use super::route::Route;
 use super::select::Selection;
 use super::space::SpaceOutlook;
 use super::step::{Shape, Step, StepVerb};
-use super::object_walk::walk_objects;
 use super::walk::{self, SeenEntry, Snapshot, walk};
 use super::{generate, known_violations, mutate};
 use lists::ListPromise;
@@ -164,7 +164,11 @@ fn objects(directories: &HistoryDirectories, pool: &Pool) -> Option<ObjectTree> 
     let url = directories.target.to_str()?;
     let (_, prefix) = url.strip_prefix("s3://")?.split_once('/')?;
     let client = pool.started_store()?.client();
-    Some(ObjectTree { client, prefix: format!("{prefix}/target"), folder: directories.true_target.join("target") })
+    Some(ObjectTree {
+        client,
+        prefix: format!("{prefix}/target"),
+        folder: directories.true_target.join("target"),
+    })
 }
 
 /// Returns true if a file is a run mark, or one whose content a power cut has erased.
@@ -296,7 +300,8 @@ impl PlayState<'_> {
             _ => (whole, side.join("target")),
         };
         // No object is below a prefix that nothing was copied to, or it is no directory.
-        let is_missing = source.get(&Name::default()).is_none_or(|root| step.from_store && !root.is_directory());
+        let is_missing =
+            source.get(&Name::default()).is_none_or(|root| step.from_store && !root.is_directory());
         if Selection::of(step).is_vague(&source) || is_missing {
             return Ok(None);
         }
@@ -387,7 +392,9 @@ impl PlayState<'_> {
     /// Returns a snapshot of a path of the target's side, or of what a store was copied back to.
     fn look(&self, path: &Path) -> anyhow::Result<Snapshot> {
         match self.pool.started_store() {
-            Some(store) if self.history.setting.has_store() && path.starts_with(&self.directories.true_target) => {
+            Some(store)
+                if self.history.setting.has_store() && path.starts_with(&self.directories.true_target) =>
+            {
                 store.proxy.wait_until_quiet();
                 walk_objects(path)
             }
@@ -747,11 +754,8 @@ impl PlayState<'_> {
 
     fn run_with(&mut self, step: &Step, fault: &Fault) -> anyhow::Result<(CommandResult, Vec<Name>)> {
         let (words, report) = self.words(step)?;
-        let target = self.side(step).join(if matches!(step.shape, Shape::OneFile(_)) {
-            "one"
-        } else {
-            "target"
-        });
+        let target =
+            self.side(step).join(if matches!(step.shape, Shape::OneFile(_)) { "one" } else { "target" });
         if let Fault::StoreTrouble { seed, percent } = fault {
             self.pool.store()?.proxy.begin(StoreTrouble::new(*seed, *percent));
             let ran = self.run_words(&words, &report);

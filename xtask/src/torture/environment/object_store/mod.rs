@@ -108,7 +108,10 @@ impl TortureStore {
         let folder = home.join(".aws");
         fs::create_dir_all(&folder)?;
         let endpoint = format!("http://127.0.0.1:{}", self.proxy.port());
-        fs::write(folder.join("config"), format!("[default]\nregion = us-east-1\nendpoint_url = {endpoint}\n"))?;
+        fs::write(
+            folder.join("config"),
+            format!("[default]\nregion = us-east-1\nendpoint_url = {endpoint}\n"),
+        )?;
         fs::write(
             folder.join("credentials"),
             format!("[default]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"),
