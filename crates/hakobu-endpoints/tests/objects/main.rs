@@ -7,6 +7,7 @@ mod copies;
 mod endless;
 mod growth;
 mod memory_bucket;
+mod removals;
 mod ranges;
 mod resume;
 mod servers;

@@ -11,8 +11,8 @@ mod resume;
 mod rights;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -101,6 +101,7 @@ impl TargetEndpoint for ObjectTarget {
             buffers: LaneBuffers::default(),
             in_flight,
             journals: self.journals.clone(),
+            last_removal: Mutex::default(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
     }
