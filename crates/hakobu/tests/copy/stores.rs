@@ -118,7 +118,8 @@ fn nothing_is_lost_whatever_the_order_of_keys_is() {
     let (code, out, err) = all.run("verify odd/ back");
     assert_eq!(code, 0, "{out}{err}");
     let (code, out, err) = all.run("sync --delete odd/ s3://bucket/odd");
-    assert!(code == 0 && out.contains("0 created, 0 updated, 9 unchanged"), "{out}{err}");
+    let said = format!("{out}{err}");
+    assert!(code == 0 && said.contains("0 created, 0 updated, 9 unchanged"), "{said}");
 }
 
 #[test]
