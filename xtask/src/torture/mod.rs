@@ -6,6 +6,7 @@
 //! cargo xtask torture --seeds 1..500                  these seeds
 //! cargo xtask torture --seed 144                      one again, and what is wrong with it
 //! cargo xtask torture --replay target/torture/seed-144/history.json
+//! cargo xtask torture --stores --seconds 180          with an object store in each history
 //! cargo xtask torture --self-check --program PATH     is each planted fault found?
 //! ```
 //!
@@ -26,6 +27,12 @@
 //! part ([`headroom`]). The oracle sums up the space that a step needs ([`space`]): what fits must arrive, what does not
 //! fit must end as the documents say and leave old files as they were, and everything must arrive once there is room.
 //!
+//! The target of some histories is an object store: versitygw, which keeps objects as files, behind a proxy that delays,
+//! refuses, loses and cuts requests and answers ([`environment`]). The oracle reads the server's files and the metadata
+//! that the book describes ([`object_walk`], [`key_names`]). Another program changes objects in between
+//! ([`mutate_objects`]). Steps with `from_store` copy the store back to a tree of this machine, whose source is the
+//! store as the oracle saw it.
+//!
 //! A history that fails is shrunk ([`shrink`]) and written to a directory as a script of plain commands
 //! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
 //!
@@ -44,6 +51,7 @@
 //! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
 //! - **A transport** or an endpoint: see [`route`].
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
+//! - **What a store keeps**: see `store_abilities` of [`file_systems`].
 //! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`file_systems`].
 //! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`file_systems`].
 //! - **Content, names, attributes**: see [`generate`]. A new threshold of the code goes into `THRESHOLDS`.

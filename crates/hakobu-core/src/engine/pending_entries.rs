@@ -24,6 +24,8 @@ pub(super) struct PendingEntries {
 #[derive(Debug, Default)]
 pub(super) struct SideEntries {
     listing: Listing,
+    /// The last entry of the last page, whether it was taken or not.
+    last_listed: Option<EntryOrder>,
     /// The number of entries at the start that are held back because a directory of their name may follow.
     stayed: usize,
     next: ListingPosition,
@@ -101,13 +103,22 @@ impl SideEntries {
     /// `Io` if the listing is not in order, since entries could then be mistaken for missing.
     pub fn add(&mut self, portion: Listing, next: Option<Cursor>, below: Prefetched) -> Result<()> {
         self.below = below;
+        let first = (!portion.is_empty()).then(|| portion.place(0));
+        let follows = match (&self.last_listed, first) {
+            (Some(listed), Some(first)) => order(as_ref(listed), first) == Ordering::Less,
+            _ => true,
+        };
+        if let Some(last) = portion.len().checked_sub(1) {
+            let (name, kind) = portion.place(last);
+            self.last_listed = Some((name.to_vec(), kind));
+        }
         if self.listing.is_empty() {
             self.listing = portion;
         } else {
             // Entries that stayed were copied, and the copy does not count as exact.
             copy(&portion, 0..portion.len(), &mut self.listing)?;
         }
-        if !self.listing.is_sorted() {
+        if !follows || !self.listing.is_sorted() {
             let words = "its entries do not come in order, so nobody can tell what is missing; try it again";
             return Err(Error::new(ErrorKind::Io, "listing", words));
         }

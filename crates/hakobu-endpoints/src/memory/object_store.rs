@@ -219,7 +219,12 @@ impl ObjectPlace for MemoryObjectStore {
         let mut objects = self.objects();
         match change {
             // Directories exist as soon as they contain an object.
-            Change::MakeDirectory { .. } | Change::Directory { .. } => Ok(Vec::new()),
+            Change::Directory { .. } => Ok(Vec::new()),
+            // An object of the name would stay beside it.
+            Change::MakeDirectory { path, .. } => {
+                objects.by_key.remove(path.as_bytes());
+                Ok(Vec::new())
+            }
             Change::Attributes { path, .. } => match objects.by_key.contains_key(path.as_bytes()) {
                 true => Ok(Vec::new()),
                 false => Err(missing("setting the attributes")),

@@ -107,7 +107,8 @@ impl KeyLister<'_> {
         }
         let from: Option<Position> =
             from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
-        let page = self.flat(directory, from.as_ref(), entries).await?;
+        let mut page = self.flat(directory, from.as_ref(), entries).await?;
+        sort_by_names(&mut page.listing);
         Ok(ListingPage { listing: page.listing, rest: page.next.map(Cursor::new), below: page.below })
     }
 
@@ -178,7 +179,7 @@ fn entries_of(listing: &DirectoryListing) -> usize {
     listing.result.as_ref().map_or(0, Listing::len)
 }
 
-/// Sorts a complete listing. Keys are in order, which names that are spelled differently are not.
+/// Sorts a listing or a page of one. Keys are in order, which names that are spelled differently are not.
 fn sort_by_names(listing: &mut Listing) {
     if !listing.is_sorted() {
         listing.sort();

@@ -9,6 +9,7 @@ mod endless;
 mod growth;
 mod memory_bucket;
 mod ranges;
+mod removals;
 mod resume;
 mod servers;
 mod sidecars;

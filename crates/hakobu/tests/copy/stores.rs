@@ -95,6 +95,51 @@ fn between_buckets_of_a_server_no_content_comes_here() {
     assert_eq!((mode("tree"), mode("back")), (0o104_751, 0o104_751));
 }
 
+/// Keys are in another order than names that are spelled differently in keys.
+#[test]
+fn nothing_is_lost_whatever_the_order_of_keys_is() {
+    use std::os::unix::ffi::OsStrExt;
+    let all = Surroundings::new();
+    let tree = all.at.path().join("odd");
+    let below = tree.join(std::ffi::OsStr::from_bytes(b"\xff/deeper"));
+    fs::create_dir_all(&below).unwrap();
+    fs::write(tree.join("\n"), vec![7; 300_000]).unwrap();
+    for name in ["\t", "\u{1}", "a", "\u{201b}", "\u{2409}"] {
+        fs::write(below.join(name), name).unwrap();
+    }
+    for line in [
+        "copy odd/ s3://bucket/odd",
+        "copy s3://bucket/odd/ s3://bucket/again",
+        "copy s3://bucket/again/ back",
+    ] {
+        let (code, out, err) = all.run(line);
+        assert_eq!(code, 0, "{line}: {out}{err}");
+    }
+    let (code, out, err) = all.run("verify odd/ back");
+    assert_eq!(code, 0, "{out}{err}");
+    let (code, out, err) = all.run("sync --delete odd/ s3://bucket/odd");
+    let said = format!("{out}{err}");
+    assert!(code == 0 && said.contains("0 created, 0 updated, 9 unchanged"), "{said}");
+}
+
+#[test]
+fn neither_end_within_a_bucket_waits_for_the_requests_of_the_other() {
+    let all = Surroundings::new();
+    let folder = all.at.path().join("many");
+    fs::create_dir(&folder).unwrap();
+    (0..1100).for_each(|number| fs::write(folder.join(format!("f{number}")), "x").unwrap());
+    assert_eq!(all.run("copy many/ s3://bucket/many").0, 0);
+    // Objects of another content type come here.
+    let line =
+        "copy --lanes 1 --content-type text/plain s3://bucket/many/ s3://bucket/copied --report report.json";
+    let (code, out, err) = all.run(line);
+    assert_eq!(code, 0, "{out}{err}");
+    let report = fs::read_to_string(all.at.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let requests = |side: &str, kind: &str| report["requests"][side][kind].as_u64().unwrap();
+    assert_eq!((requests("source", "put"), requests("target", "get")), (0, 0), "{report}");
+}
+
 #[test]
 fn uploads_of_a_job_that_is_given_up_are_aborted() {
     let all = Surroundings::new();

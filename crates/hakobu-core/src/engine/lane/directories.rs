@@ -69,7 +69,7 @@ impl Worker<'_> {
         }
         task.target = TargetState::Absent;
         let path = task.node.target.clone();
-        let changes = vec![Change::Remove { path, directory: false, kept_names: 0 }];
+        let changes = vec![Change::MakeDirectory { path, mode: 0o700 }];
         let TargetOutcome::PackWritten { failures, .. } = self.ask_target(TargetOp::Apply { changes })?
         else {
             return Err(unexpected());

@@ -21,10 +21,6 @@ impl ObjectWriter {
     /// Applies changes: those that do not depend on each other at the same time.
     pub(super) async fn apply(&self, changes: &[Change]) -> Result<TargetOutcome> {
         let (mut failures, mut losses) = (Vec::new(), Losses::default());
-        let _in_order = match changes.iter().any(is_directory_removal) {
-            true => Some(self.removing.lock().await),
-            false => None,
-        };
         let mut index = 0;
         // Changes of directories depend on earlier removals.
         for some in changes.chunk_by(|one, next| is_file_removal(one) == is_file_removal(next)) {
@@ -54,8 +50,7 @@ impl ObjectWriter {
     /// Makes a change, and returns what the entry has lost.
     async fn change(&self, change: &Change) -> Result<Vec<LossKind>> {
         match change {
-            // It exists as soon as something is in it, or when its attributes are set.
-            Change::MakeDirectory { .. } => Ok(Vec::new()),
+            Change::MakeDirectory { path, .. } => self.clear_place(path).await.map(|()| Vec::new()),
             Change::Directory { path, attributes, extended } => {
                 self.set_directory(path, attributes, extended.as_ref()).await
             }
@@ -73,6 +68,19 @@ impl ObjectWriter {
             Change::Rename { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "renaming", "an object keeps its key"))
             }
+        }
+    }
+
+    /// Removes an object with the name of a directory, beside which it would stay. The directory exists as soon as
+    /// something is in it, or when its attributes are set.
+    async fn clear_place(&self, path: &EntryPath) -> Result<()> {
+        if path.is_root() {
+            return Ok(());
+        }
+        let key = self.root.key(path)?;
+        match self.api.head(&key).await? {
+            Some(_) => self.api.delete(&[key]).await?.into_iter().collect(),
+            None => Ok(()),
         }
     }
 
@@ -229,10 +237,6 @@ impl ObjectWriter {
 
 fn is_file_removal(change: &Change) -> bool {
     matches!(change, Change::Remove { directory: false, .. })
-}
-
-fn is_directory_removal(change: &Change) -> bool {
-    matches!(change, Change::Remove { directory: true, .. })
 }
 
 fn is_removal(change: &Change) -> bool {

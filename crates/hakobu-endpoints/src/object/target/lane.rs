@@ -1,15 +1,15 @@
 //! One lane of a target: how each operation is performed.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{
-    DraftAttributes, DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome,
+    Change, DraftAttributes, DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome,
 };
 use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extended::{Extended, ExtendedRef};
@@ -19,6 +19,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
+use tokio::sync::oneshot;
 
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
 use super::homes::SidecarHomes;
@@ -53,10 +54,10 @@ pub(super) struct ObjectWriter {
     pub(super) links: Arc<ObjectLinks>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
-    /// Held while directories are removed: one that is asked for later may contain them.
-    pub(super) removing: tokio::sync::Mutex<()>,
     /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
     pub(super) journals: Option<PathBuf>,
+    /// Tells the end of the last operation that removes directories.
+    pub(super) last_removal: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 /// A piece's buffer, which is free again when nobody holds its bytes any more.
@@ -98,9 +99,26 @@ impl LaneWork for ObjectWriter {
                     Some(begun)
                 })
             }
+            TargetOp::Apply { changes } if changes.iter().any(removes_directory) => {
+                let (end, next) = oneshot::channel();
+                let before = self.last_removal.lock().unwrap_or_else(PoisonError::into_inner).replace(next);
+                Box::pin(async move {
+                    // A directory is removed after those in it, which may be in an operation before.
+                    if let Some(before) = before {
+                        let _ended = before.await;
+                    }
+                    let applied = self.apply(&changes).await;
+                    drop(end);
+                    Some(applied)
+                })
+            }
             operation => Box::pin(async move { Some(self.answer(operation).await) }),
         }
     }
+}
+
+fn removes_directory(change: &Change) -> bool {
+    matches!(change, Change::Remove { directory: true, .. })
 }
 
 impl TargetLaneWork for ObjectWriter {

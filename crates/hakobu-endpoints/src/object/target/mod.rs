@@ -13,8 +13,8 @@ mod resume;
 mod rights;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
@@ -120,8 +120,8 @@ impl TargetEndpoint for ObjectTarget {
             links: Arc::clone(&self.links),
             buffers: LaneBuffers::default(),
             in_flight,
-            removing: tokio::sync::Mutex::default(),
             journals: self.journals.clone(),
+            last_removal: Mutex::default(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
     }
