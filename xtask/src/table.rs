@@ -71,6 +71,8 @@ pub enum Unit {
     Bytes,
     BytesPerSecond,
     FilesPerSecond,
+    /// Requests to an object store.
+    Requests,
 }
 
 /// Formats a figure with its unit and three digits: `2.31 GB/s`, `0.184 s`.
@@ -80,6 +82,7 @@ pub fn format_figure(value: f64, unit: Unit) -> String {
         Unit::Seconds => format!("{value:.2} s"),
         Unit::Bytes => format!("{:.0} MiB", value / f64::from(1 << 20)),
         Unit::BytesPerSecond => format_rate(value),
+        Unit::Requests => format!("{value:.0} requests"),
         Unit::FilesPerSecond => format!("{value:.0} files/s"),
     }
 }

@@ -18,6 +18,14 @@ pub enum GoalQuantity {
     BytesRead,
     /// Seconds of work done again.
     SecondsRepeated,
+    /// Bytes that crossed the network again after a kill.
+    BytesRepeated,
+    /// Bytes that crossed the network, per byte of the source.
+    BytesMoved,
+    /// Processor time as a multiple of the peer's.
+    TimesCpu,
+    /// Requests that list, as a multiple of those that a listing needs.
+    TimesLists,
 }
 
 impl GoalQuantity {
@@ -28,8 +36,8 @@ impl GoalQuantity {
     /// Returns the value as text, without its unit.
     pub fn number(self, value: f64) -> String {
         match self {
-            Self::Bytes => format!("{:.0}", value / f64::from(1 << 20)),
-            Self::BytesRead => format!("{value:.3}"),
+            Self::Bytes | Self::BytesRepeated => format!("{:.0}", value / f64::from(1 << 20)),
+            Self::BytesRead | Self::BytesMoved => format!("{value:.3}"),
             _ => format!("{value:.2}"),
         }
     }
@@ -38,20 +46,27 @@ impl GoalQuantity {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Seconds | Self::SecondsRepeated => " s",
-            Self::Bytes => " MiB",
-            Self::TimesFaster | Self::TimesLonger | Self::TimesFewerBytes => "×",
-            Self::BytesRead => "",
+            Self::Bytes | Self::BytesRepeated => " MiB",
+            Self::TimesFaster
+            | Self::TimesLonger
+            | Self::TimesFewerBytes
+            | Self::TimesCpu
+            | Self::TimesLists => "×",
+            Self::BytesRead | Self::BytesMoved => "",
         }
     }
 
     /// Returns the required value as text, with no more digits than it has.
     pub fn mark(self, value: f64) -> String {
-        let shown = if self == Self::Bytes { value / f64::from(1 << 20) } else { value };
+        let in_mib = matches!(self, Self::Bytes | Self::BytesRepeated);
+        let shown = if in_mib { value / f64::from(1 << 20) } else { value };
         let text = format!("{shown:.2}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         match self {
             Self::TimesFaster | Self::TimesFewerBytes => text.to_owned(),
-            Self::TimesLonger | Self::BytesRead => format!("≤ {text}"),
+            Self::TimesLonger | Self::BytesRead | Self::BytesMoved | Self::TimesCpu | Self::TimesLists => {
+                format!("≤ {text}")
+            }
             _ => format!("≤ {text}{}", self.unit()),
         }
     }

@@ -11,16 +11,20 @@ use hakobu_testkit::devices::LoopDevice;
 use hakobu_testkit::slow_fs::SlowFs;
 
 use super::content;
+use super::group_hosts::GroupHosts;
 use super::loops;
 use super::rows::{Group, Target, Topology};
 use super::scratch_space::ScratchSpace;
 use super::sources::{BenchSource, Medium};
+use super::store_server::BUCKET;
 
 /// The duration of each operation on the slow file system.
 const SLOW: Duration = Duration::from_millis(1);
 
 /// The time after which the slow file system certainly shows a change that bypassed it.
 const FORGOTTEN: Duration = Duration::from_millis(1100);
+/// The time between a change of files and their upload after which times prove that nothing has changed since.
+const SETTLED: Duration = Duration::from_secs(4);
 
 /// A source or a target: a file, a tree or a block device.
 #[derive(Debug)]
@@ -84,11 +88,17 @@ impl DataEndpoint {
 }
 
 impl<'a> GroupData<'a> {
-    /// Creates the missing sources, and a target called `name`.
+    /// Creates the missing sources, and a target called `name`. What begins in an object store is copied there.
     ///
     /// # Errors
     /// Returns an error if something cannot be created, most likely because memory is full or root is needed.
-    pub fn new(scratch: &'a ScratchSpace, group: &Group, wanted: &[BenchSource], name: &str) -> Result<Self> {
+    pub fn new(
+        scratch: &'a ScratchSpace,
+        hosts: &GroupHosts,
+        group: &Group,
+        wanted: &[BenchSource],
+        name: &str,
+    ) -> Result<Self> {
         let kind = group.target;
         let medium = match wanted.first() {
             Some(BenchSource::Disk { medium, .. }) => *medium,
@@ -103,12 +113,22 @@ impl<'a> GroupData<'a> {
             scratch.go_on()?;
             let content = scratch.source(*source)?;
             let endpoint = match source {
+                _ if group.store.has_source() => {
+                    let stored = scratch.stored_path(*source);
+                    let url = url_of(&["", &stored.file_name().unwrap_or_default().to_string_lossy()]);
+                    if !stored.exists() {
+                        fill_store(hosts, *source, &content, (&stored, &url))?;
+                    }
+                    DataEndpoint { device: None, content, shown: Some(url.into()) }
+                }
                 BenchSource::Disk { medium, .. } => DataEndpoint::disk(content, *medium)?,
                 _ => DataEndpoint::plain(content),
             };
             sources.push((*source, endpoint));
         }
-        let content = scratch.target(name, medium);
+        let in_store = group.store.has_target();
+        let content = if in_store { scratch.stored_target(name) } else { scratch.target(name, medium) };
+        let url = url_of(&["targets", name]);
         let begins_equal = matches!(
             kind,
             Target::Equal
@@ -119,8 +139,13 @@ impl<'a> GroupData<'a> {
                 | Target::Pages
                 | Target::Shifted
         );
-        if let (Some((_, first)), true) = (sources.first(), begins_equal) {
-            duplicate(first.content(), &content)?;
+        match sources.first() {
+            Some((source, first)) if begins_equal && in_store => {
+                std::thread::sleep(SETTLED);
+                fill_store(hosts, *source, first.content(), (&content, &url))?;
+            }
+            Some((_, first)) if begins_equal => duplicate(first.content(), &content)?,
+            _ => {}
         }
         let bytes = wanted.iter().map(|source| source.bytes()).max().unwrap_or(0);
         match kind {
@@ -130,6 +155,9 @@ impl<'a> GroupData<'a> {
         }
         let mut target =
             if kind.is_disk() { DataEndpoint::disk(content, medium)? } else { DataEndpoint::plain(content) };
+        if in_store {
+            target.shown = Some(url.into());
+        }
         let mut slow = None;
         if group.topology == Topology::SlowFs {
             let at = scratch.memory().join(format!("slow-{name}"));
@@ -229,6 +257,28 @@ impl<'a> GroupData<'a> {
             self.spoiled.set(true);
         }
         if self.kind == Target::Fresh { self.scratch.clear_targets() } else { Ok(()) }
+    }
+}
+
+/// Returns the URL of an object or a prefix in the bucket.
+fn url_of(below: &[&str]) -> String {
+    let below: Vec<&str> = below.iter().copied().filter(|name| !name.is_empty()).collect();
+    format!("s3://{BUCKET}/{}", below.join("/"))
+}
+
+/// Copies a source into the object store. A million empty objects are put there as files, since uploads take minutes.
+fn fill_store(
+    hosts: &GroupHosts,
+    source: BenchSource,
+    local: &Path,
+    (stored, url): (&Path, &str),
+) -> Result<()> {
+    match source {
+        BenchSource::Tree { file_bytes: 0, .. } => {
+            fs::create_dir_all(stored.parent().unwrap_or(stored)).context("making a folder of the store")?;
+            duplicate(local, stored)
+        }
+        _ => hosts.store_copy(local, url),
     }
 }
 

@@ -18,6 +18,7 @@ use hakobu_testkit::sshd::Sshd;
 use super::hosts::{BenchHosts, HostNetwork};
 use super::rows::Topology;
 use super::scratch_space::ScratchSpace;
+use super::store_server::StoreProcess;
 
 /// The directory of tools that comes first on the local PATH.
 pub const LOCAL_BIN: &str = "local-bin";
@@ -38,6 +39,7 @@ pub struct GroupHosts {
     topology: Topology,
     // Fields are dropped in this order.
     rsyncd: Option<Rsyncd>,
+    store: Option<StoreProcess>,
     hosts: BenchHosts,
     path: OsString,
     memory: PathBuf,
@@ -59,8 +61,14 @@ impl GroupHosts {
                 Rsyncd::start_at(listens, &[module]).context("starting an rsync daemon")
             })
             .transpose()?;
+        let store = topology.store().map(|kind| {
+            let (_, far) = hosts.netns().context("a store without a network of its own")?;
+            let address = hosts.link().map_or(Ipv4Addr::LOCALHOST, |link| link.far().address());
+            StoreProcess::start(kind, scratch, address, far).context("starting an object store")
+        });
+        let store = store.transpose()?;
         let path = add_ssh_tools(scratch, hosts.sshd())?;
-        Ok(Self { topology, rsyncd, hosts, path, memory })
+        Ok(Self { topology, rsyncd, store, hosts, path, memory })
     }
 
     pub fn topology(&self) -> Topology {
@@ -102,6 +110,9 @@ impl GroupHosts {
         command.args(&words[1..]).stdin(Stdio::null()).env("PATH", &self.path).env("LC_ALL", "C.UTF-8");
         let sshd = self.hosts.sshd();
         command.env("HOST", sshd.host()).env("ADDRESS", sshd.address().to_string());
+        if let Some(store) = &self.store {
+            store.set_environment(&mut command);
+        }
         // The user's settings for hakobu must not affect the measurement.
         command.env_remove("HAKOBU_SSH");
         command
@@ -114,7 +125,21 @@ impl GroupHosts {
     /// Returns an error if the counters cannot be read.
     pub fn travelled_bytes(&self) -> Result<u64> {
         let table = fs::read_to_string(format!("/proc/{}/net/dev", self.hosts.sshd().id()))?;
-        travelled(&table, self.hosts.netns().is_none()).context("/proc/net/dev has another format")
+        let on_loopback = matches!(self.topology, Topology::Store(_)) || self.hosts.netns().is_none();
+        travelled(&table, on_loopback).context("/proc/net/dev has another format")
+    }
+
+    /// Copies a local file or tree into the object store, with hakobu.
+    ///
+    /// # Errors
+    /// Returns its words if it fails.
+    pub fn store_copy(&self, local: &Path, url: &str) -> Result<()> {
+        let slash = if local.is_dir() { "/" } else { "" };
+        let mut command = self.local_command(&format!("hakobu copy $SOURCE{slash} $TARGET{slash}"));
+        let output = command.env("SOURCE", local).env("TARGET", url).output().context("running hakobu")?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "filling the object store: {}", words.trim());
+        Ok(())
     }
 
     /// Waits until nobody is logged in on the remote host, and the rsync daemon serves nobody.
@@ -151,6 +176,12 @@ fn travelled(table: &str, on_loopback: bool) -> Option<u64> {
 fn network(topology: Topology) -> HostNetwork {
     match topology {
         Topology::Loopback | Topology::SlowFs => HostNetwork::Loopback,
+        Topology::Store(_) => HostNetwork::OwnLoopback,
+        Topology::StoreLink(_) => HostNetwork::Link(LinkSettings {
+            rate_bits_per_second: Some(1_000_000_000),
+            mtu: 9000,
+            ..LinkSettings::with_rtt(Duration::from_millis(40))
+        }),
         Topology::Veth => HostNetwork::Veth(None),
         Topology::VethCubic => HostNetwork::Veth(Some("cubic")),
         Topology::CappedLink => HostNetwork::Link(LinkSettings {

@@ -11,6 +11,7 @@ use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
 use super::group_hosts::{INSTALLED_BIN, REMOTE_BIN};
+use super::own_loopback::OwnLoopback;
 use super::scratch_space::ScratchSpace;
 use super::veth::Veth;
 
@@ -22,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy)]
 pub enum HostNetwork {
     Loopback,
+    /// A loopback interface in a namespace of its own.
+    OwnLoopback,
     Link(LinkSettings),
     /// A pair of veth devices, with a congestion control other than the machine's if one is named.
     Veth(Option<&'static str>),
@@ -34,6 +37,7 @@ pub struct BenchHosts {
     sshd: Sshd,
     link: Option<Link>,
     veth: Option<Veth>,
+    own: Option<OwnLoopback>,
 }
 
 impl BenchHosts {
@@ -42,9 +46,12 @@ impl BenchHosts {
     /// # Errors
     /// Returns an error if the server cannot be started, or a namespace or device cannot be created (root is needed).
     pub fn up(scratch: &ScratchSpace, network: HostNetwork) -> Result<Self> {
-        let (mut link, mut veth) = (None, None);
+        let (mut link, mut veth, mut own) = (None, None, None);
         let far: Option<(String, Ipv4Addr)> = match network {
             HostNetwork::Loopback => None,
+            HostNetwork::OwnLoopback => {
+                Some((own.insert(OwnLoopback::up()?).name().to_owned(), Ipv4Addr::LOCALHOST))
+            }
             HostNetwork::Link(settings) => {
                 let far = link.insert(Link::up(settings).context("bringing up a link")?).far();
                 Some((far.name().to_owned(), far.address()))
@@ -60,7 +67,7 @@ impl BenchHosts {
             path_dirs: vec![scratch.tools().join(REMOTE_BIN), scratch.installed().join(INSTALLED_BIN)],
             ..SshdOptions::default()
         });
-        Ok(Self { sshd: sshd.context("starting sshd")?, link, veth })
+        Ok(Self { sshd: sshd.context("starting sshd")?, link, veth, own })
     }
 
     pub fn sshd(&self) -> &Sshd {
@@ -78,7 +85,12 @@ impl BenchHosts {
     /// Returns the network namespaces of the local and of the remote host.
     pub fn netns(&self) -> Option<(&str, &str)> {
         let of_veth = || self.veth.as_ref().map(|veth| (veth.near(), veth.far()));
-        self.link.as_ref().map(|link| (link.near().name(), link.far().name())).or_else(of_veth)
+        let of_own = || self.own.as_ref().map(|own| (own.name(), own.name()));
+        self.link
+            .as_ref()
+            .map(|link| (link.near().name(), link.far().name()))
+            .or_else(of_veth)
+            .or_else(of_own)
     }
 
     /// Returns a command on the local host that reaches the remote one by ssh.

@@ -12,6 +12,8 @@ use crate::table::Unit;
 
 /// The share of the source that may be read again after a kill, if reading it takes longer than the permitted seconds.
 const REPEATED_SHARE: f64 = 0.02;
+/// The number of keys in a page of a listing.
+const LISTED_AT_ONCE: u64 = 1000;
 
 /// One row of the table.
 #[derive(Debug, Serialize)]
@@ -120,11 +122,14 @@ fn goal_result(group: &Group, row: &TableRow, goal: Goal, methods: &[MethodResul
         peer: goal.peer.map(str::to_owned),
         unit: match judged {
             GoalQuantity::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
-            GoalQuantity::TimesLonger | GoalQuantity::Seconds => Unit::Seconds,
+            GoalQuantity::TimesLonger | GoalQuantity::TimesCpu | GoalQuantity::Seconds => Unit::Seconds,
             GoalQuantity::TimesFewerBytes
             | GoalQuantity::Bytes
             | GoalQuantity::BytesRead
+            | GoalQuantity::BytesRepeated
+            | GoalQuantity::BytesMoved
             | GoalQuantity::SecondsRepeated => Unit::Bytes,
+            GoalQuantity::TimesLists => Unit::Requests,
         },
         ours: middle(ours),
         theirs: middle(theirs),
@@ -162,6 +167,21 @@ fn values(judged: GoalQuantity, ours: &MethodResult, theirs: Option<&MethodResul
         }
         (GoalQuantity::SecondsRepeated, _) if ours.usable() => repeated(ours)
             .map(|rounds| rounds.iter().map(|round| round.bytes / round.bytes_per_second).collect()),
+        (GoalQuantity::TimesCpu, Some(theirs)) => paired_ratios(&cpu(ours), &cpu(theirs)),
+        (GoalQuantity::BytesRepeated, _) if ours.usable() => {
+            let size = ours.kind.bytes() as f64;
+            Some(travelled(ours).iter().map(|bytes| (bytes - size).max(0.0)).collect())
+        }
+        (GoalQuantity::BytesMoved, _) if ours.usable() => {
+            Some(travelled(ours).iter().map(|bytes| bytes / ours.kind.bytes() as f64).collect())
+        }
+        (GoalQuantity::TimesLists, _) => {
+            let needed = ours.kind.entries().div_ceil(LISTED_AT_ONCE) as f64;
+            ours.lists.map(|lists| vec![lists as f64 / needed])
+        }
+        (GoalQuantity::Bytes, _) => {
+            ours.peaks.and_then(|peaks| peaks.near_bytes).map(|bytes| vec![bytes as f64])
+        }
         _ => None,
     };
     values.filter(|rounds: &Vec<f64>| !rounds.is_empty())
@@ -172,13 +192,21 @@ fn shown(judged: GoalQuantity, method: &MethodResult) -> Vec<f64> {
     match judged {
         GoalQuantity::TimesFaster => method.figures.clone(),
         GoalQuantity::TimesLonger | GoalQuantity::Seconds => method.net_seconds.clone(),
-        GoalQuantity::TimesFewerBytes => travelled(method),
+        GoalQuantity::TimesFewerBytes | GoalQuantity::BytesRepeated | GoalQuantity::BytesMoved => {
+            travelled(method)
+        }
+        GoalQuantity::TimesCpu => cpu(method),
+        GoalQuantity::TimesLists => method.lists.iter().map(|lists| *lists as f64).collect(),
         GoalQuantity::BytesRead => read(method).unwrap_or_default(),
         GoalQuantity::SecondsRepeated => {
             repeated(method).unwrap_or_default().iter().map(|round| round.bytes).collect()
         }
         GoalQuantity::Bytes => Vec::new(),
     }
+}
+
+fn cpu(method: &MethodResult) -> Vec<f64> {
+    method.counted.iter().filter_map(|counted| counted.cpu_seconds).collect()
 }
 
 fn travelled(method: &MethodResult) -> Vec<f64> {
@@ -410,7 +438,7 @@ mod tests {
 
     fn counted(travelled_bytes: u64, source: u64, target: u64) -> RunCounters {
         let (source_read_bytes, target_read_bytes) = (Some(source), Some(target));
-        RunCounters { travelled_bytes, source_read_bytes, target_read_bytes, killed: None }
+        RunCounters { travelled_bytes, source_read_bytes, target_read_bytes, ..RunCounters::default() }
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn killed(
     let before = RunCounters::now(hosts, paths)?;
     let started = Instant::now();
     let near = CommandGroup::start(command, &scratch.tools().join("killed.log"))?;
-    let read_bytes = half(scratch, &near, paths)?;
+    let read_bytes = half(scratch, hosts, &near, paths)?;
     let victim = find(program, near.pid()).context("the process to be killed is not there")?;
     kill_process(victim, Signal::KILL)?;
     let first = KilledRun { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
@@ -49,9 +49,15 @@ pub fn killed(
     Ok(MethodTiming { seconds: again.seconds, counted })
 }
 
-/// Waits until half of the source has been read, and returns the number of bytes read by then.
-fn half(scratch: &ScratchSpace, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64, MethodFailure> {
-    let read = || paths.source.read_bytes()?.context("a source without counters");
+/// Waits until half of the source has been read, and returns the number of bytes read by then. What has no counter counts
+/// when it is sent.
+fn half(
+    scratch: &ScratchSpace,
+    hosts: &GroupHosts,
+    near: &CommandGroup,
+    paths: RunPaths<'_>,
+) -> Result<u64, MethodFailure> {
+    let read = || paths.source.read_bytes()?.map_or_else(|| hosts.travelled_bytes(), Ok);
     let (before, deadline) = (read()?, Instant::now() + LIMIT);
     loop {
         let now = read()? - before;

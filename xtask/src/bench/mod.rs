@@ -7,6 +7,7 @@ mod content;
 mod doctor;
 mod earlier_build;
 mod ext4_disk;
+mod first_file;
 mod goal_quantity;
 mod group_data;
 mod group_hosts;
@@ -16,10 +17,12 @@ mod judge;
 mod killed_run;
 mod large;
 mod links;
+mod load;
 mod loops;
 mod machine;
 mod markdown;
 mod memory_meter;
+mod own_loopback;
 mod peers;
 mod preparation;
 mod probe;
@@ -31,6 +34,7 @@ mod scratch_space;
 mod session;
 mod slow_hosts;
 mod sources;
+mod store_server;
 mod svg;
 mod tuning;
 mod verdicts;
@@ -82,6 +86,8 @@ enum BenchCommand {
     Ways(TableArgs),
     /// To an rsync daemon, over a link that caps each connection (takes root, 10 GiB of memory; 20 minutes)
     Rsync(TableArgs),
+    /// hakobu and object stores, beside s5cmd and rclone (takes root, 16 GiB of memory, Go, Python; 40 minutes)
+    Stores(TableArgs),
     /// Default settings against a grid of fixed ones, over emulated links (takes root, 12 GiB of memory; 3 hours)
     Links(links::LinksArgs),
     /// One thing made slow at a time: is what hakobu says limits it right? (takes root; 20 minutes)
@@ -90,6 +96,8 @@ enum BenchCommand {
     /// Predictions of `hakobu doctor` for badly configured hosts, and the measured results (takes root, iperf3; 15
     /// minutes)
     Doctor(doctor::DoctorArgs),
+    #[command(hide = true)]
+    Load(load::LoadArgs),
     #[command(hide = true)]
     Measured(memory_meter::MeasuredArgs),
 }
@@ -136,10 +144,12 @@ pub fn run(args: BenchArgs) -> Result<()> {
         BenchCommand::Large(args) => large::run(&args),
         BenchCommand::Ways(args) => table(&groups::ways::TABLE, &args),
         BenchCommand::Rsync(args) => table(&groups::rsync::TABLE, &args),
+        BenchCommand::Stores(args) => table(&groups::stores::TABLE, &args),
         BenchCommand::Links(args) => links::run(&args),
         BenchCommand::Verdicts(args) => verdicts::run(&args),
         BenchCommand::Probe(args) => probe::run(&args),
         BenchCommand::Doctor(args) => doctor::run(&args),
+        BenchCommand::Load(args) => load::run(&args),
         BenchCommand::Measured(args) => memory_meter::run(&args),
     }
 }
@@ -166,6 +176,8 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
         .flat_map(|chosen| &chosen.methods)
         .map(|method| method.tool)
         .filter(|tool| *tool != OURS);
+    let stores = chosen.iter().filter_map(|chosen| chosen.group.topology.store());
+    let tools = tools.chain(stores.map(rows::StoreKind::tool));
     let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), scratch.installed());
     let meter = MemoryMeter::new(scratch, &prepared.program)?;
     let groups = measure_all(scratch, &meter, &peers, &chosen, args.quick, rounds)?;

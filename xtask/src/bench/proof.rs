@@ -19,22 +19,25 @@ use super::sources::{BenchSource, GIB};
 
 /// The share of the bytes that must have been sent. iperf3 exits when the kernel still has a little to send.
 const TRAVELLED_SHARE: f64 = 0.98;
+/// The requests for single objects of a run without changes: it looks at the target itself several times.
+const LOOKS_MAX: u64 = 8;
 /// The size of holes from which on a file needs no digest unless one is requested.
 const HOLES_WITHOUT_DIGEST_BYTES: u64 = GIB;
 
 /// Checks the target after a run. Files and trees copied by hakobu must equal the source in everything; disks, and what
-/// other tools copied, in content only, since some tools keep no times and modes.
+/// other tools copied, in content only, since some tools keep no times and modes. The files of an object store have times
+/// and modes of its own.
 ///
 /// # Errors
 /// Returns an error with the first differences if the target is not as it must be.
-pub fn arrived(method: &BenchMethod, paths: RunPaths<'_>) -> Result<()> {
+pub fn arrived(method: &BenchMethod, paths: RunPaths<'_>, in_store: bool) -> Result<()> {
     let (source, target) = (paths.source.content(), paths.target.content());
     match paths.kind {
         BenchSource::File { .. } | BenchSource::Tree { .. } | BenchSource::Mixed { .. } => {
-            entries_arrived(method, source, target)
+            entries_arrived(method.is_ours() && !in_store, method, source, target)
         }
         BenchSource::Dressed { .. } => {
-            entries_arrived(method, source, target)?;
+            entries_arrived(method.is_ours() && !in_store, method, source, target)?;
             dress_arrived(source, target)
         }
         BenchSource::Disk { .. } | BenchSource::Image { .. } => match first_difference(source, target)? {
@@ -77,10 +80,10 @@ pub fn gone(target: &Path) -> Result<()> {
     Ok(())
 }
 
-fn entries_arrived(method: &BenchMethod, source: &Path, target: &Path) -> Result<()> {
+fn entries_arrived(exactly: bool, method: &BenchMethod, source: &Path, target: &Path) -> Result<()> {
     let mut differences = compare(source, target)?;
     differences.retain(|difference| match &difference.what {
-        what if !method.is_ours() => is_content(what),
+        what if !exactly => is_content(what),
         EntryDifference::ModificationTime(source, target) => {
             !(method.is_over_sftp() && whole(*source) == *target)
         }
@@ -165,6 +168,7 @@ pub fn reported(
     method: &BenchMethod,
     paths: RunPaths<'_>,
     digests: Option<&SourceDigests>,
+    in_store: bool,
 ) -> Result<()> {
     let text = fs::read_to_string(report).context("reading hakobu's report")?;
     let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
@@ -178,7 +182,8 @@ pub fn reported(
     }
     // Nothing computes digests on the remote host over SFTP.
     let Some(digests) = digests.filter(|_| !method.is_over_sftp()) else { return Ok(()) };
-    ensure!(verified != "none", "the report says that nothing was verified");
+    // The store checks what it receives; nothing else is said about that.
+    ensure!(in_store || verified != "none", "the report says that nothing was verified");
     let asked_for = method.local.contains("--verify wire");
     let single = !paths.kind.is_tree() && (paths.kind.hole_bytes() < HOLES_WITHOUT_DIGEST_BYTES || asked_for);
     if single {
@@ -187,6 +192,21 @@ pub fn reported(
         ensure!(*said == digest, "the report says digest {said}, not {digest}");
     }
     Ok(())
+}
+
+/// Returns the requests for which a run listed the target, an object store, when there was nothing to do.
+///
+/// # Errors
+/// Returns an error if the report has no count, or counts requests for single objects.
+pub fn listed(report: &Path) -> Result<u64> {
+    let text = fs::read_to_string(report).context("reading hakobu's report")?;
+    let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
+    let requests = &report["requests"]["target"];
+    for kind in ["head", "get", "put", "copy", "delete"] {
+        let count = requests[kind].as_u64().with_context(|| format!("the report has no {kind}"))?;
+        ensure!(count <= LOOKS_MAX, "{count} requests ({kind}), although there was nothing to do");
+    }
+    requests["list"].as_u64().context("the report does not say how often it listed")
 }
 
 #[cfg(test)]
@@ -220,10 +240,10 @@ mod tests {
         fs::set_permissions(source.join("d"), PermissionsExt::from_mode(0o755)).unwrap();
         // A mode that was not kept is an error only for hakobu.
         fs::set_permissions(target.join("d"), PermissionsExt::from_mode(0o700)).unwrap();
-        arrived(method("rsync -a"), paths).unwrap();
-        assert!(arrived(method("hakobu"), paths).is_err());
+        arrived(method("rsync -a"), paths, false).unwrap();
+        assert!(arrived(method("hakobu"), paths, false).is_err());
         damage(&target).unwrap();
-        assert!(arrived(method("rsync -a"), paths).unwrap_err().to_string().contains("1 places"));
+        assert!(arrived(method("rsync -a"), paths, false).unwrap_err().to_string().contains("1 places"));
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -236,16 +256,16 @@ mod tests {
         });
         let paths = |kind| RunPaths { kind, source: &sides[0], target: &sides[1] };
         let image = paths(BenchSource::Image { bytes: 9000, data_bytes: 9000 });
-        arrived(method("hakobu"), image).unwrap();
-        arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9000 })).unwrap();
-        assert!(arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9001 })).is_err());
+        arrived(method("hakobu"), image, false).unwrap();
+        arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9000 }), false).unwrap();
+        assert!(arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9001 }), false).is_err());
         damage(sides[1].content()).unwrap();
-        let error = arrived(method("rsync -a"), image).unwrap_err().to_string();
+        let error = arrived(method("rsync -a"), image, false).unwrap_err().to_string();
         assert!(error.contains("byte 9000"), "{error}");
         let made = File::create(sides[1].content()).unwrap();
         made.set_len(1 << 20).unwrap();
         assert!(
-            arrived(method("hakobu"), paths(BenchSource::Made { bytes: 1 << 20 })).is_err(),
+            arrived(method("hakobu"), paths(BenchSource::Made { bytes: 1 << 20 }), false).is_err(),
             "a hole is not made"
         );
         fs::remove_dir_all(&dir).unwrap();
@@ -259,7 +279,7 @@ mod tests {
         let paths = RunPaths { kind: BenchSource::ONE_BYTE_FILE, source: &source, target: &source };
         let check = |method: &BenchMethod, text: String| {
             fs::write(&report, text).unwrap();
-            reported(&report, method, paths, Some(&SourceDigests::default()))
+            reported(&report, method, paths, Some(&SourceDigests::default()), false)
         };
         let right = blake3::hash(b"x").to_hex().to_string();
         let with = |digest: &str, verified: &str| {
@@ -282,12 +302,7 @@ mod tests {
 
     #[test]
     fn bytes_that_stay_at_home_are_noticed() {
-        let counted = |travelled_bytes| RunCounters {
-            travelled_bytes,
-            source_read_bytes: None,
-            target_read_bytes: None,
-            killed: None,
-        };
+        let counted = |travelled_bytes| RunCounters { travelled_bytes, ..RunCounters::default() };
         travelled(&counted(1_000_000), 1_000_000).unwrap();
         assert!(travelled(&counted(500_000), 1_000_000).is_err());
     }

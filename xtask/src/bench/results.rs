@@ -83,6 +83,9 @@ pub struct MethodResult {
     /// For hakobu, the peak memory on each host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peaks: Option<Peaks>,
+    /// For hakobu and an object store, the requests that listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lists: Option<u64>,
     /// The reason why there are no results: the tool is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
@@ -108,6 +111,7 @@ impl MethodResult {
             unit: kind.unit(),
             figures: Vec::new(),
             peaks: None,
+            lists: None,
             absent: None,
             failed: None,
         }

@@ -3,7 +3,8 @@
 //! Command lines run in `bash -o pipefail` with the paths in their environment, so that the published line is the one
 //! that ran. The variables are `$SOURCE`, `$TARGET`, `$ID` (the ID of the target's disk), `$BYTES` (the size of the
 //! source), `$HOST` (the remote host's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there)
-//! and `$URL` (the target on the remote host's rsync daemon). Ciphers are named as in ssh.
+//! and `$URL` (the target on the remote host's rsync daemon). Ciphers are named as in ssh. Where there is an object store,
+//! `$STORE` is its address and port, and `$FILES` the local files that the objects are made of.
 
 use super::goal_quantity::GoalQuantity;
 use super::sources::{BenchSource, MIB};
@@ -34,6 +35,36 @@ pub enum Topology {
     VethCubic,
     /// One machine with source and target on a file system on which each operation takes 1 ms.
     SlowFs,
+    /// A loopback interface of its own, with an object store on it.
+    Store(StoreKind),
+    /// An emulated link with an object store at its far end: RTT 40 ms, 1 Gbit/s, MTU 9000.
+    StoreLink(StoreKind),
+}
+
+/// The server of an object store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    /// A gateway to a directory, with S3's interface.
+    Versitygw,
+}
+
+/// The ends of a group that are in an object store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreSides {
+    None,
+    Source,
+    Target,
+    Both,
+}
+
+impl StoreSides {
+    pub fn has_source(self) -> bool {
+        matches!(self, Self::Source | Self::Both)
+    }
+
+    pub fn has_target(self) -> bool {
+        matches!(self, Self::Target | Self::Both)
+    }
 }
 
 impl Topology {
@@ -45,6 +76,18 @@ impl Topology {
             Self::Veth => "veth, MTU 1500",
             Self::SlowFs => "a FUSE file system, 1 ms for each operation",
             Self::VethCubic => "veth, MTU 1500, cubic",
+            Self::Store(StoreKind::Versitygw) => "versitygw, loopback",
+            Self::StoreLink(StoreKind::Versitygw) => {
+                "versitygw, emulated link, RTT 40 ms, 1 Gbit/s, MTU 9000"
+            }
+        }
+    }
+
+    /// Returns the object store, if there is one.
+    pub fn store(self) -> Option<StoreKind> {
+        match self {
+            Self::Store(kind) | Self::StoreLink(kind) => Some(kind),
+            _ => None,
         }
     }
 }
@@ -95,6 +138,8 @@ pub enum RunMode {
     Whole,
     /// Killed once half of the source has been read, and then run again to its end.
     Killed,
+    /// Until the first file is at the target.
+    FirstFile,
 }
 
 /// A method: one command that does the work of its group.
@@ -117,6 +162,8 @@ pub struct BenchMethod {
     pub mode: RunMode,
     /// True if its command lines have placeholders for the settings of `dd`, the best of which are looked for first.
     pub tuned: bool,
+    /// The values to try for the placeholder `{n}`, the best of which is looked for first.
+    pub counts: &'static [u16],
 }
 
 /// The tool name of hakobu's own methods.
@@ -135,6 +182,7 @@ impl BenchMethod {
             source: None,
             mode: RunMode::Whole,
             tuned: false,
+            counts: &[],
         }
     }
 
@@ -184,6 +232,18 @@ impl BenchMethod {
         self
     }
 
+    /// Returns the method, marked to use the best of these values for `{n}`.
+    pub const fn counting(mut self, counts: &'static [u16]) -> Self {
+        self.counts = counts;
+        self
+    }
+
+    /// Returns the method, marked to end with the first file at the target.
+    pub const fn until_first_file(mut self) -> Self {
+        self.mode = RunMode::FirstFile;
+        self
+    }
+
     pub fn is_ours(&self) -> bool {
         self.tool == OURS
     }
@@ -218,6 +278,8 @@ pub struct Group {
     pub topology: Topology,
     pub source: BenchSource,
     pub target: Target,
+    /// The ends in the object store.
+    pub store: StoreSides,
     /// True if the data crosses the network, which is then checked with the interface's counters.
     pub travels: bool,
     pub methods: &'static [BenchMethod],
@@ -233,6 +295,7 @@ impl Group {
         topology: Topology::Loopback,
         source: BenchSource::ONE_BYTE_FILE,
         target: Target::Fresh,
+        store: StoreSides::None,
         travels: true,
         methods: &[],
         rows: &[],

@@ -47,7 +47,7 @@ pub struct MethodTiming {
 }
 
 /// The kernel's counters over one run, including what other programs caused.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct RunCounters {
     /// Bytes that crossed the network.
     pub travelled_bytes: u64,
@@ -57,6 +57,9 @@ pub struct RunCounters {
     /// Bytes read from the target's disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_read_bytes: Option<u64>,
+    /// The processor time of the commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
     /// If the run was killed and repeated, the part before the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub killed: Option<KilledRun>,
@@ -76,6 +79,7 @@ impl RunCounters {
             travelled_bytes: hosts.travelled_bytes()?,
             source_read_bytes: paths.source.read_bytes()?,
             target_read_bytes: paths.target.read_bytes()?,
+            cpu_seconds: None,
             killed: None,
         })
     }
@@ -87,6 +91,7 @@ impl RunCounters {
             travelled_bytes: self.travelled_bytes.saturating_sub(before.travelled_bytes),
             source_read_bytes: less(self.source_read_bytes, before.source_read_bytes),
             target_read_bytes: less(self.target_read_bytes, before.target_read_bytes),
+            cpu_seconds: self.cpu_seconds,
             killed: self.killed,
         }
     }
@@ -108,8 +113,10 @@ pub fn once(
     let before = RunCounters::now(hosts, paths)?;
     let log = scratch.tools().join("near.log");
     let run = PairedRun { near, listener, limit: LIMIT, log: &log };
-    let seconds = run.run(&mut RunWatch { scratch, port, listener: None })?.wall.as_secs_f64();
-    Ok(MethodTiming { seconds, counted: RunCounters::now(hosts, paths)?.since(before) })
+    let cost = run.run(&mut RunWatch { scratch, port, listener: None })?;
+    let mut counted = RunCounters::now(hosts, paths)?.since(before);
+    counted.cpu_seconds = Some((cost.cpu.as_secs_f64() * 1e3).round() / 1e3);
+    Ok(MethodTiming { seconds: cost.wall.as_secs_f64(), counted })
 }
 
 /// Ends a run when the user interrupts.
@@ -140,6 +147,7 @@ impl RunObserver for RunWatch<'_> {
 /// The time for inspecting that disk is not measured.
 pub fn complete(mut command: Command, paths: RunPaths<'_>, port: u16) -> Command {
     command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
+    command.env("FILES", paths.source.content());
     if let Ok(facts) = inspect_device(paths.target.path()) {
         command.env("ID", facts.identity.id);
     }

@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::content;
 use super::loops::detach_below;
 use super::sources::{BenchSource, GIB, Medium};
+use super::store_server::bucket_folder;
 
 /// The tmpfs that every Linux has.
 const MEMORY: &str = "/dev/shm";
@@ -118,6 +119,18 @@ impl ScratchSpace {
     /// Removes a source.
     pub fn forget(&self, source: BenchSource) {
         remove(&self.source_path(source));
+        remove(&self.stored_path(source));
+    }
+
+    /// Returns the path at which the object store keeps a source.
+    pub fn stored_path(&self, source: BenchSource) -> PathBuf {
+        let path = self.source_path(source);
+        bucket_folder(&self.data).join(path.file_name().unwrap_or_default())
+    }
+
+    /// Returns the path at which the object store keeps a target.
+    pub fn stored_target(&self, name: &str) -> PathBuf {
+        bucket_folder(&self.data).join(TARGETS).join(name)
     }
 
     fn source_path(&self, source: BenchSource) -> PathBuf {
@@ -153,6 +166,7 @@ impl ScratchSpace {
     /// # Errors
     /// Returns an error if they cannot be created.
     pub fn clear_targets(&self) -> Result<()> {
+        remove(&bucket_folder(&self.data).join(TARGETS));
         for medium in [Medium::Memory, Medium::OwnDisk] {
             let path = self.root(medium).join(TARGETS);
             remove(&path);

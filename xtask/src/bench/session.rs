@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use hakobu_core::shell::quote;
 
+use super::first_file::first_file;
 use super::group_data::GroupData;
 use super::group_hosts::GroupHosts;
 use super::killed_run::killed;
@@ -14,7 +15,7 @@ use super::memory_meter::MemoryMeter;
 use super::peers::Peers;
 use super::proof::{self, SourceDigests};
 use super::results::{GroupResult, MethodResult};
-use super::rows::{BenchMethod, Group, RunMode, Target};
+use super::rows::{BenchMethod, Group, RunMode, StoreSides, Target};
 use super::runs::{Lines, MethodFailure, MethodTiming, once};
 use super::scratch_space::ScratchSpace;
 use super::sources::BenchSource;
@@ -119,11 +120,13 @@ impl Session<'_> {
     /// Looks for the best settings of the methods that have any.
     fn tune_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         let smaller = |source: BenchSource| source.smaller(TUNING_DIVISOR);
-        for runner in runners.iter_mut().filter(|runner| runner.method.tuned && runner.result.usable()) {
+        for runner in runners.iter_mut().filter(|runner| {
+            (runner.method.tuned || !runner.method.counts.is_empty()) && runner.result.usable()
+        }) {
             say(&format!("  looking for the best settings of {}", runner.method.name));
             self.scratch.clear_targets()?;
             let source = smaller(runner.source);
-            let data = GroupData::new(self.scratch, group, &[source], "small")?;
+            let data = GroupData::new(self.scratch, hosts, group, &[source], "small")?;
             let outcome = tune(runner.method, |lines| {
                 let mode = RunMode::Whole;
                 self.run(
@@ -149,7 +152,7 @@ impl Session<'_> {
     /// source, runs every method after damaging the target.
     fn prove_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.scratch.clear_targets()?;
-        let mut data = self.group_data(group, runners, "copy")?;
+        let mut data = self.group_data(hosts, group, runners, "copy")?;
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
             if !runner.method.is_ours() && group.target != Target::Equal {
                 continue;
@@ -166,7 +169,7 @@ impl Session<'_> {
             if group.target == Target::Equal && !runner.result.usable() {
                 // The others need an undamaged target.
                 self.scratch.clear_targets()?;
-                data = GroupData::new(self.scratch, group, &[runner.source], "copy")?;
+                data = GroupData::new(self.scratch, hosts, group, &[runner.source], "copy")?;
             }
         }
         Ok(())
@@ -179,6 +182,10 @@ impl Session<'_> {
         runner: &mut Runner<'_>,
         data: &GroupData<'_>,
     ) -> Result<(), MethodFailure> {
+        if runner.method.mode == RunMode::FirstFile {
+            // It ends too early for a result.
+            return Ok(());
+        }
         let report = self.scratch.tools().join("report.json");
         let reported = with_report(&runner.lines.local, &report);
         let local = reported.clone().unwrap_or_else(|| runner.lines.local.clone());
@@ -191,7 +198,13 @@ impl Session<'_> {
         if reported.is_some() {
             runner.result.peaks = Some(peaks);
             let single = group.travels.then_some(self.digests);
-            proof::reported(&report, runner.method, data.paths(runner.source)?, single)?;
+            let in_store = group.store != StoreSides::None;
+            proof::reported(&report, runner.method, data.paths(runner.source)?, single, in_store)?;
+        }
+        if group.target == Target::Equal && group.store.has_target() {
+            // What was damaged is repaired; now there is nothing to do.
+            self.run(hosts, group, method_run, data)?;
+            runner.result.lists = Some(proof::listed(&report)?);
         }
         Ok(())
     }
@@ -217,8 +230,8 @@ impl Session<'_> {
 
     fn rounds(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.scratch.clear_targets()?;
-        let data = self.group_data(group, runners, "copy")?;
-        let least = GroupData::new(self.scratch, group, &[group.source.least()], "least")?;
+        let data = self.group_data(hosts, group, runners, "copy")?;
+        let least = GroupData::new(self.scratch, hosts, group, &[group.source.least()], "least")?;
         for round in 0..self.rounds {
             self.scratch.go_on()?;
             for _ in 0..baselines_in(round, self.rounds) {
@@ -233,7 +246,8 @@ impl Session<'_> {
                 // A kill can break something else each time.
                 let first =
                     round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
-                let check = first || runner.method.mode == RunMode::Killed;
+                let check = first && runner.method.mode != RunMode::FirstFile
+                    || runner.method.mode == RunMode::Killed;
                 let timing = self.run(hosts, group, MethodRun { check, ..runner.method_run() }, &data);
                 let timing = timing.and_then(|timing| {
                     if group.travels {
@@ -269,6 +283,7 @@ impl Session<'_> {
         let paths = data.paths(source)?;
         let outcome = match mode {
             RunMode::Whole => once(self.scratch, hosts, lines, paths),
+            RunMode::FirstFile => first_file(self.scratch, hosts, lines, paths),
             RunMode::Killed => killed(self.scratch, hosts, self.meter.program(), lines, paths),
         };
         // Not timed: processes that the local command does not wait for must not disturb the next run.
@@ -278,7 +293,7 @@ impl Session<'_> {
                 proof::gone(paths.target.content())
                     .map_err(|error| MethodFailure::Failed(self.scratch.scrub(&error.to_string())))?;
             } else if check && group.target != Target::Discard && !method.discards {
-                proof::arrived(method, paths)
+                proof::arrived(method, paths, group.store.has_target())
                     .map_err(|error| MethodFailure::Failed(self.scratch.scrub(&error.to_string())))?;
             }
             Ok(timing)
@@ -302,14 +317,20 @@ impl Session<'_> {
     }
 
     /// Creates the sources and the target that these methods of a group need.
-    fn group_data(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<GroupData<'_>> {
+    fn group_data(
+        &self,
+        hosts: &GroupHosts,
+        group: &Group,
+        runners: &[Runner<'_>],
+        name: &str,
+    ) -> Result<GroupData<'_>> {
         let mut sources: Vec<BenchSource> = Vec::new();
         for runner in runners {
             if !sources.contains(&runner.source) {
                 sources.push(runner.source);
             }
         }
-        GroupData::new(self.scratch, group, &sources, name)
+        GroupData::new(self.scratch, hosts, group, &sources, name)
     }
 }
 

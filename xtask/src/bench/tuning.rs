@@ -1,4 +1,5 @@
-//! Finds the best settings of `dd` for a pipeline: each is tried once, on less data, before the rounds.
+//! Finds the best settings of `dd` for a pipeline, or the best number for another tool: each is tried once, on less data,
+//! before the rounds.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -13,7 +14,7 @@ const BLOCKS: [&str; 3] = ["64k", "512k", "4M"];
 /// The result of a pipeline with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DdTrial {
-    /// The block size, and where `dd` bypasses the page cache.
+    /// The block size, and where `dd` bypasses the page cache; or the number.
     pub settings: String,
     pub seconds: f64,
 }
@@ -47,6 +48,18 @@ impl DdSetting {
     }
 }
 
+/// Returns a method's command lines with each of its settings, and the words for that.
+fn settings(method: &BenchMethod) -> Vec<(Lines, String)> {
+    let lines =
+        |put: &dyn Fn(&str) -> String| Lines { local: put(method.local), remote: method.remote.map(put) };
+    if method.tuned {
+        let setting = |setting: DdSetting| (lines(&|line| setting.put_into(line)), setting.words());
+        return DdSetting::all().map(setting).collect();
+    }
+    let count = |count: &u16| (lines(&|line| line.replace("{n}", &count.to_string())), count.to_string());
+    method.counts.iter().map(count).collect()
+}
+
 /// Runs a method with each setting. Returns the command lines with the fastest one and the results of all.
 ///
 /// # Errors
@@ -58,11 +71,7 @@ pub fn tune(
     let mut tried = Vec::new();
     let mut best: Option<(f64, Lines)> = None;
     let mut failed = None;
-    for setting in DdSetting::all() {
-        let lines = Lines {
-            local: setting.put_into(method.local),
-            remote: method.remote.map(|line| setting.put_into(line)),
-        };
+    for (lines, words) in settings(method) {
         let seconds = match run(&lines) {
             Ok(timing) => timing.seconds,
             Err(MethodFailure::Interrupted) => return Err(MethodFailure::Interrupted),
@@ -71,7 +80,7 @@ pub fn tune(
                 continue;
             }
         };
-        tried.push(DdTrial { settings: setting.words(), seconds: (seconds * 1e3).round() / 1e3 });
+        tried.push(DdTrial { settings: words, seconds: (seconds * 1e3).round() / 1e3 });
         if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             best = Some((seconds, lines));
         }
@@ -92,13 +101,7 @@ mod tests {
         BenchMethod::new("w", "dd", "dd if=a bs={bs}{in} | nc").remote("nc | dd of=b bs={bs}{out}").tuned();
 
     fn timing(seconds: f64) -> MethodTiming {
-        let counted = RunCounters {
-            travelled_bytes: 0,
-            source_read_bytes: None,
-            target_read_bytes: None,
-            killed: None,
-        };
-        MethodTiming { seconds, counted }
+        MethodTiming { seconds, counted: RunCounters::default() }
     }
 
     #[test]
@@ -116,6 +119,13 @@ mod tests {
         assert_eq!(lines.remote.as_deref(), Some("nc | dd of=b bs=512k oflag=direct"));
         assert_eq!((count, tried.len()), (12, 11));
         assert_eq!(tried[0].settings, "bs=64k iflag=direct");
+    }
+
+    #[test]
+    fn a_number_is_put_into_its_place() {
+        let method = BenchMethod::new("r", "rclone", "rclone --transfers {n}").counting(&[4, 16]);
+        let (lines, tried) = tune(&method, |lines| Ok(timing(lines.local.len() as f64))).unwrap();
+        assert_eq!((lines.local.as_str(), tried.len()), ("rclone --transfers 4", 2));
     }
 
     #[test]

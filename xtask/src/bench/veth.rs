@@ -66,7 +66,11 @@ impl Drop for Veth {
     }
 }
 
-fn ip(arguments: &[&str]) -> Result<()> {
+/// Runs `ip`.
+///
+/// # Errors
+/// Returns its words if it fails.
+pub(super) fn ip(arguments: &[&str]) -> Result<()> {
     let output =
         Command::new("ip").args(arguments).stdin(Stdio::null()).output().context("running ip (iproute2)")?;
     if !output.status.success() {
