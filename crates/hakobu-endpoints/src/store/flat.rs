@@ -57,6 +57,16 @@ struct KeyGrouping {
 }
 
 impl KeyGrouping {
+    /// Returns what a listing shows of a directory: the times of its own object, if it has one.
+    fn of_directory(&self, shown: &[u8], keys: &[FlatKey<'_>]) -> EntryMetadata {
+        match keys.first() {
+            Some((key, marker)) if self.has_markers && *key == shown => {
+                EntryMetadata { mtime: marker.mtime, ctime: marker.ctime, ..self.of_directories }
+            }
+            _ => self.of_directories,
+        }
+    }
+
     fn group(&mut self, directory: &EntryPath, keys: &[FlatKey<'_>], more: bool) -> Result<Listing> {
         let mut listing = Listing::default();
         let mut rest = keys;
@@ -81,7 +91,7 @@ impl KeyGrouping {
                 listing.push(name, *metadata)?;
                 continue;
             }
-            listing.push(name, self.of_directories)?;
+            listing.push(name, self.of_directory(shown, group))?;
             let is_complete = !(more && rest.is_empty());
             if let (true, Ok(path)) = (is_complete, directory.join(name)) {
                 let inner: Vec<FlatKey<'_>> =
@@ -98,7 +108,7 @@ impl KeyGrouping {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::entry::EntryKind;
+    use hakobu_core::entry::{EntryKind, FileTime};
 
     use super::*;
 
@@ -160,6 +170,24 @@ mod tests {
         below.sort();
         assert_eq!(listing, "a/ e/ f/");
         assert_eq!(below, ["top/a/b: c", "top/a: b/ d", "top/e: ", "top/f: !top/f//"]);
+    }
+
+    #[test]
+    fn a_directory_has_the_times_of_its_own_object() {
+        let at = |seconds| EntryMetadata {
+            ctime: FileTime { seconds, nanoseconds: 0 },
+            ..EntryMetadata::new(EntryKind::File)
+        };
+        let keys = [("a/", at(5)), ("a/b", at(7)), ("c/d", at(9))];
+        let keys: Vec<FlatKey<'_>> = keys.iter().map(|(key, found)| (key.as_bytes(), *found)).collect();
+        let times = |has_markers| {
+            let of_directories = EntryMetadata::new(EntryKind::Directory);
+            let page = flat_page(&EntryPath::default(), &keys, false, of_directories, has_markers).unwrap();
+            let listing = page.listing;
+            [0, 1].map(|index| (listing.metadata(index).kind, listing.metadata(index).ctime.seconds))
+        };
+        assert_eq!(times(true), [(EntryKind::Directory, 5), (EntryKind::Directory, 0)]);
+        assert_eq!(times(false), [(EntryKind::Directory, 0), (EntryKind::Directory, 0)]);
     }
 
     #[test]
