@@ -16,6 +16,9 @@ const PACK_RECORDS_LEAST: u64 = 4;
 /// along. Enough that deep trees cost few round trips, and few enough that both sides are soon at work.
 const DIRECTORIES_MAX: u64 = 32;
 const PREFETCHED_MAX: u64 = 2 * 1024;
+/// The same for an end that lists in order, which is an object store: it lists all that is below a directory anyway,
+/// and listing a directory again costs a request. Some 20 MiB.
+const PREFETCHED_IN_ORDER_MAX: u64 = 128 * 1024;
 
 /// The maximum amounts of work taken at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub(super) struct WorkSizes {
     pub directories: usize,
     /// The number of entries of directories further down that a remote target sends along.
     pub prefetched: u32,
+    /// The same for a source.
+    pub prefetched_source: u32,
     /// The response time of the source's file server in nanoseconds, if it makes portions smaller.
     pub answer_ns: Option<u64>,
 }
@@ -42,11 +47,18 @@ impl WorkSizes {
         let of_source = slow_source.map_or(u64::MAX, requests);
         let pack_records =
             (of_source / REQUESTS_PER_FILE).clamp(PACK_RECORDS_LEAST, u64::from(PACK_RECORDS_MAX));
-        let prefetched = if target.remote { of_target.min(PREFETCHED_MAX) } else { 0 };
+        let prefetched = match target.remote {
+            true if target.lists_in_order => PREFETCHED_IN_ORDER_MAX,
+            true => of_target.min(PREFETCHED_MAX),
+            false => 0,
+        };
+        // Only a store sends along what is further down.
+        let prefetched_source = if source.lists_in_order { PREFETCHED_IN_ORDER_MAX } else { 0 };
         Self {
             pack_records: pack_records as u32,
             directories: (of_slower / REQUESTS_PER_DIRECTORY).clamp(1, DIRECTORIES_MAX) as usize,
             prefetched: prefetched as u32,
+            prefetched_source: prefetched_source as u32,
             answer_ns: slow_source.filter(|_| pack_records < u64::from(PACK_RECORDS_MAX)),
         }
     }
@@ -81,6 +93,11 @@ mod tests {
         assert_eq!(portions(Some(20_000_000), None), (4, 1, 2048));
         assert_eq!(portions(Some(5_000_000), None), (4, 2, 2048));
         assert_eq!(portions(Some(1), Some(0)), (1024, 32, 2048));
+        let store = Capabilities { lists_in_order: true, ..of(None, true) };
+        let sizes = WorkSizes::new(&of(None, false), &store);
+        assert_eq!((sizes.prefetched, sizes.prefetched_source), (131_072, 0));
+        let sizes = WorkSizes::new(&store, &of(None, false));
+        assert_eq!((sizes.prefetched, sizes.prefetched_source), (0, 131_072));
         let told = WorkSizes::new(&of(Some(1_000_000), false), &of(None, false)).told().unwrap();
         assert_eq!(told.0, "packs: at most 10 files");
         assert_eq!(WorkSizes::new(&of(Some(1000), false), &of(None, false)).told(), None);

@@ -16,6 +16,9 @@ use super::keys::KeyRoot;
 use crate::local::errno::foreign;
 use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
 
+/// The most keys that are held until they are entries of listings.
+const KEYS_MAX: usize = 64 << 10;
+
 /// Lists directories of a bucket.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyLister<'a> {
@@ -97,7 +100,7 @@ impl KeyLister<'_> {
         }
         for listing in along {
             // A listing comes before those of directories below it, so none may be left out between others.
-            used += listing.result.as_ref().map_or(0, Listing::len);
+            used += entries_of(&listing);
             if used > budget as usize {
                 break;
             }
@@ -112,15 +115,19 @@ impl KeyLister<'_> {
         budget: usize,
         along: &mut VecDeque<DirectoryListing>,
     ) -> Result<Listing> {
-        let entries = budget.max(self.api.limits().list_page);
-        let (mut listing, mut after) = (Listing::default(), None::<Position>);
+        let entries = budget.min(KEYS_MAX).max(self.api.limits().list_page);
+        let (mut listing, mut after, mut came) = (Listing::default(), None::<Position>, 0);
         loop {
             let page = self.flat(directory, after.as_ref(), entries).await?;
             for index in 0..page.listing.len() {
                 listing.push(page.listing.name(index), *page.listing.metadata(index))?;
             }
             page.listing.refused().iter().for_each(|refused| listing.refuse(refused.clone()));
-            along.extend(page.below);
+            // What is more than the budget would be left out later.
+            if came <= budget {
+                came += page.below.iter().map(entries_of).sum::<usize>();
+                along.extend(page.below);
+            }
             after = page.next;
             if after.is_none() {
                 // Keys are in order, which names that are spelled differently are not.
@@ -134,6 +141,11 @@ impl KeyLister<'_> {
             }
         }
     }
+}
+
+/// Returns the number of entries of a listing.
+fn entries_of(listing: &DirectoryListing) -> usize {
+    listing.result.as_ref().map_or(0, Listing::len)
 }
 
 /// Returns what a listing says about a directory: nothing.

@@ -189,9 +189,7 @@ impl Worker<'_> {
             return Ok(PrefetchedDirectory { listing, below: Prefetched::default() });
         }
         let directories = vec![origin.path.clone()];
-        // A store that lists in order may list everything below a directory at once.
-        let may_be_flat = self.shared.setup.source.capabilities().lists_in_order;
-        let budget = if may_be_flat { self.shared.portions.prefetched } else { 0 };
+        let budget = self.shared.portions.prefetched_source;
         let list = SourceOp::List { root: origin.root, directories, budget, detail };
         let SourceOutcome::Listed(listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listed = listed.into_iter();
