@@ -1,10 +1,13 @@
 //! The budget of requests in flight: one per bucket, over all lanes. It grows while more requests bring more answers per
 //! second, and is halved when the store asks for less.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use futures_util::future::{Either, select};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// The requests in flight at the beginning.
 const START: usize = 16;
@@ -95,10 +98,15 @@ impl BudgetRule {
     }
 }
 
+/// The share of the budget that is divided among all connections as their own: one half.
+const OWN_DIVISOR: usize = 2;
+
 /// The requests that may be in flight, for all lanes of a bucket.
 #[derive(Debug)]
 pub(crate) struct RequestBudget {
     permits: Semaphore,
+    /// The connections with a share of their own.
+    shares: AtomicUsize,
     state: Mutex<BudgetState>,
 }
 
@@ -114,13 +122,30 @@ struct BudgetState {
 impl Default for RequestBudget {
     fn default() -> Self {
         let state = BudgetState { rule: BudgetRule::new(), permits: START, paused_until: None };
-        Self { permits: Semaphore::new(START), state: Mutex::new(state) }
+        Self { permits: Semaphore::new(START), shares: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 }
 
 impl RequestBudget {
-    /// Waits until another request may be sent.
-    pub(crate) async fn take(&self) -> RequestPermit<'_> {
+    /// Returns a share for connections that are driven by themselves.
+    pub(crate) fn share(&self) -> BudgetShare {
+        self.shares.fetch_add(1, Ordering::Relaxed);
+        BudgetShare::default()
+    }
+
+    /// Divides the budget among one share less.
+    pub(crate) fn end_share(&self) {
+        self.shares.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns the requests that a share may have in flight even if the budget is used up.
+    fn own(&self, limit: usize) -> usize {
+        let shares = self.shares.load(Ordering::Relaxed).max(1);
+        (limit / OWN_DIVISOR / shares).max(1)
+    }
+
+    /// Waits until another request may be sent by these connections.
+    pub(crate) async fn take(&self, share: &BudgetShare) -> RequestPermit<'_> {
         loop {
             let paused = self.state().paused_until;
             match paused.map(|until| until.saturating_duration_since(Instant::now())) {
@@ -128,14 +153,25 @@ impl RequestBudget {
                 _ => break,
             }
         }
-        let permit = match self.permits.try_acquire() {
-            Ok(permit) => Some(permit),
-            Err(_) => {
-                self.state().rule.was_full = true;
-                self.permits.acquire().await.ok()
+        let permit = loop {
+            if let Ok(permit) = self.permits.try_acquire() {
+                break Some(permit);
+            }
+            let limit = {
+                let mut state = self.state();
+                state.rule.was_full = true;
+                state.rule.limit
+            };
+            if share.0.in_flight.load(Ordering::Relaxed) < self.own(limit) {
+                break None;
+            }
+            let (any, own) = (pin!(self.permits.acquire()), pin!(share.0.returned.notified()));
+            if let Either::Left((permit, _)) = select(any, own).await {
+                break permit.ok();
             }
         };
-        RequestPermit { budget: self, permit, sent: Instant::now() }
+        share.0.in_flight.fetch_add(1, Ordering::Relaxed);
+        RequestPermit { budget: self, permit, share: share.clone(), sent: Instant::now() }
     }
 
     fn state(&self) -> MutexGuard<'_, BudgetState> {
@@ -149,11 +185,25 @@ impl RequestBudget {
     }
 }
 
+/// The requests of connections that make progress on their own, such as those of one end of a lane. While a lane waits for
+/// one end, nothing reads the answers of the other end, which keeps its place in the budget. So each has a share that the
+/// others cannot use up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BudgetShare(Arc<ShareState>);
+
+#[derive(Debug, Default)]
+struct ShareState {
+    in_flight: AtomicUsize,
+    /// Notified when one of them ends.
+    returned: Notify,
+}
+
 /// A request in flight.
 #[derive(Debug)]
 pub(crate) struct RequestPermit<'a> {
     budget: &'a RequestBudget,
     permit: Option<SemaphorePermit<'a>>,
+    share: BudgetShare,
     sent: Instant,
 }
 
@@ -176,8 +226,12 @@ impl RequestPermit<'_> {
 
 impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
+        let left = self.share.0.in_flight.fetch_sub(1, Ordering::Relaxed) - 1;
         let mut state = self.budget.state();
         let limit = state.rule.limit;
+        if left < self.budget.own(limit) {
+            self.share.0.returned.notify_one();
+        }
         if state.permits > limit
             && let Some(permit) = self.permit.take()
         {
@@ -270,23 +324,47 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let budget = RequestBudget::default();
+            let share = budget.share();
             let mut taken = Vec::new();
             for _ in 0..START {
-                taken.push(budget.take().await);
+                taken.push(budget.take(&share).await);
             }
             assert!(
-                tokio::time::timeout(Duration::from_millis(5), budget.take()).await.is_err(),
+                tokio::time::timeout(Duration::from_millis(5), budget.take(&share)).await.is_err(),
                 "all are taken"
             );
             taken[0].refused(None);
             assert_eq!(budget.limit(), START / 2);
             taken.truncate(START / 2);
             assert!(
-                tokio::time::timeout(Duration::from_millis(5), budget.take()).await.is_err(),
+                tokio::time::timeout(Duration::from_millis(5), budget.take(&share)).await.is_err(),
                 "withdrawn"
             );
             taken.pop();
-            assert!(tokio::time::timeout(Duration::from_secs(9), budget.take()).await.is_ok());
+            assert!(tokio::time::timeout(Duration::from_secs(9), budget.take(&share)).await.is_ok());
+        });
+    }
+
+    #[test]
+    fn an_end_that_is_not_driven_leaves_others_their_share() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let budget = RequestBudget::default();
+            let [one, other] = [budget.share(), budget.share()];
+            let mut waiting = Vec::new();
+            for _ in 0..START {
+                waiting.push(budget.take(&one).await);
+            }
+            let mut taken = Vec::new();
+            for _ in 0..START / 4 {
+                let taking = tokio::time::timeout(Duration::from_secs(9), budget.take(&other));
+                taken.push(taking.await.expect("its share"));
+            }
+            let mut more = pin!(budget.take(&other));
+            let early = tokio::time::timeout(Duration::from_millis(5), more.as_mut());
+            assert!(early.await.is_err(), "no more than its share");
+            taken.pop();
+            assert!(tokio::time::timeout(Duration::from_secs(9), more).await.is_ok());
         });
     }
 }

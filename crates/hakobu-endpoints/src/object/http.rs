@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use http_body::Body as _;
 use tokio::time::{Instant, Sleep};
 
-use super::budget::{RequestBudget, RequestPermit};
+use super::budget::{BudgetShare, RequestBudget, RequestPermit};
 use super::clock::ClockInterval;
 use super::content::ContentBody;
 use super::counts::{RequestCounters, RequestKind};
@@ -60,6 +60,7 @@ pub(crate) struct HttpShared {
 pub(crate) struct HttpClient {
     client: reqwest::Client,
     shared: Arc<HttpShared>,
+    share: BudgetShare,
 }
 
 /// A request, as it goes out.
@@ -147,6 +148,12 @@ fn innermost(error: &reqwest::Error) -> String {
     }
 }
 
+impl Drop for HttpClient {
+    fn drop(&mut self) {
+        self.shared.budget.end_share();
+    }
+}
+
 impl HttpClient {
     /// Sets up the client of a lane.
     ///
@@ -163,14 +170,14 @@ impl HttpClient {
             .tcp_nodelay(true)
             .build();
         match client {
-            Ok(client) => Ok(Self { client, shared }),
+            Ok(client) => Ok(Self { client, share: shared.budget.share(), shared }),
             Err(error) => Err(HttpFailure::of(&error).into_error("setting up HTTPS")),
         }
     }
 
     /// Sends a request once, and returns when its answer begins.
     pub(crate) async fn send(&self, request: HttpRequest<'_>) -> Result<HttpAnswer<'_>, HttpFailure> {
-        let permit = self.shared.budget.take().await;
+        let permit = self.shared.budget.take(&self.share).await;
         self.shared.counters.add(request.kind, request.is_retry);
         let taken = Arc::new(AtomicU64::new(0));
         let is_empty = request.content.iter().all(Bytes::is_empty);
