@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hakobu_agent::machine::state_directory;
+use hakobu_agent::machine::{self, state_directory};
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::entry::{EntryKind, EntryMetadata};
@@ -132,10 +132,10 @@ impl Host for StoreHost {
         self.name.location_of(path)
     }
 
-    /// Returns placeholders, because nothing is known of it.
+    /// Returns placeholders, because nothing is known of it. Its requests are sent from here, by the processors here.
     fn machine(&self) -> AgentMachine {
         AgentMachine {
-            processors: 1,
+            processors: machine::facts().processors,
             system: String::new(),
             uid: u32::MAX,
             reached_at: None,
@@ -145,7 +145,7 @@ impl Host for StoreHost {
     }
 
     fn round_trip(&self) -> Duration {
-        Duration::ZERO
+        self.opened.access.round_trip()
     }
 
     fn capabilities(&self) -> Capabilities {

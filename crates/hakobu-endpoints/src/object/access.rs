@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -48,6 +49,10 @@ impl StoreAccess for BucketAccess {
             path,
         ));
         Ok(found.map_err(|error| error.at(path))?.map(|entry| entry.metadata))
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.bucket.answer_time().unwrap_or_default()
     }
 
     fn source(&self, roots: &[EntryPath]) -> Result<Box<dyn SourceEndpoint>> {

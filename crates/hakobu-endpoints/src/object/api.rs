@@ -44,6 +44,11 @@ pub trait Bucket: Send + Sync + 'static {
     /// first answer, or if the store does not send its time.
     fn clock(&self) -> Option<ClockOffset>;
 
+    /// Returns the shortest time that an answer took so far, or `None` if that is not known.
+    fn answer_time(&self) -> Option<Duration> {
+        None
+    }
+
     /// Opens connections for a lane. Call it on the lane's runtime.
     ///
     /// # Errors

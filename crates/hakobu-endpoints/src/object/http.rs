@@ -54,6 +54,28 @@ pub(crate) struct HttpShared {
     pub(crate) budget: RequestBudget,
     pub(crate) counters: Arc<RequestCounters>,
     pub(crate) clock: ClockInterval,
+    pub(crate) answer_time: AnswerTime,
+}
+
+/// The shortest time from a request to the beginning of its answer, in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct AnswerTime(AtomicU64);
+
+impl Default for AnswerTime {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl AnswerTime {
+    fn add(&self, time: Duration) {
+        self.0.fetch_min(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns the time, or `None` before the first answer.
+    pub(crate) fn least(&self) -> Option<Duration> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|time| *time < u64::MAX).map(Duration::from_nanos)
+    }
 }
 
 /// The connections of a lane.
@@ -192,9 +214,10 @@ impl HttpClient {
             let content = ContentBody::new(request.content, Arc::clone(&taken), counters);
             building = building.body(reqwest::Body::wrap(content));
         }
-        let sent = SystemTime::now();
+        let (sent, began) = (SystemTime::now(), Instant::now());
         let answer = self.wait(building.send(), &taken).await?;
         permit.answered();
+        self.shared.answer_time.add(began.elapsed());
         let (head, body) = http::Response::from(answer).into_parts();
         if let Some(date) = date_of(&head.headers) {
             self.shared.clock.add(date, sent, SystemTime::now());

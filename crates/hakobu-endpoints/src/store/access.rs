@@ -1,6 +1,7 @@
 //! Access to a store from this machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -21,6 +22,11 @@ pub trait StoreAccess: Send + Sync {
     /// # Errors
     /// If the store cannot be queried.
     fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>>;
+
+    /// Returns the time that the store took for an answer, or zero if it has not been asked or answers at once.
+    fn round_trip(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Opens directories of the store for reading.
     ///

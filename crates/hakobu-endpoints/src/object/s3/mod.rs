@@ -171,6 +171,10 @@ impl Bucket for Arc<S3Bucket> {
         self.http.clock.offset()
     }
 
+    fn answer_time(&self) -> Option<Duration> {
+        self.http.answer_time.least()
+    }
+
     fn connect(&self) -> Result<Box<dyn ObjectApi>> {
         let http = HttpClient::new(Arc::clone(&self.http))?;
         let lane = S3Lane { bucket: Arc::clone(self), http, signer: Signer::default() };
