@@ -176,7 +176,7 @@ fn values(judged: GoalQuantity, ours: &MethodResult, theirs: Option<&MethodResul
             Some(travelled(ours).iter().map(|bytes| bytes / ours.kind.bytes() as f64).collect())
         }
         (GoalQuantity::TimesLists, _) => {
-            let needed = ours.kind.amount().div_ceil(LISTED_AT_ONCE) as f64;
+            let needed = ours.kind.entries().div_ceil(LISTED_AT_ONCE) as f64;
             ours.lists.map(|lists| vec![lists as f64 / needed])
         }
         (GoalQuantity::Bytes, _) => {

@@ -108,6 +108,16 @@ impl BenchSource {
         }
     }
 
+    /// Returns the number of objects that it becomes in a store: files, and directories with the one that has them all.
+    pub fn entries(self) -> u64 {
+        match self {
+            Self::Tree { files, directories, .. } | Self::Dressed { files, directories, .. } => {
+                files + directories + 1
+            }
+            _ => self.amount(),
+        }
+    }
+
     /// Returns true if it is a tree of files.
     pub fn is_tree(self) -> bool {
         matches!(self, Self::Tree { .. } | Self::Dressed { .. } | Self::Mixed { .. })

@@ -139,9 +139,9 @@ impl RequestBudget {
     }
 
     /// Returns the requests that a share may have in flight even if the budget is used up.
-    fn own(&self) -> usize {
+    fn own(&self, limit: usize) -> usize {
         let shares = self.shares.load(Ordering::Relaxed).max(1);
-        (self.state().rule.limit / OWN_DIVISOR / shares).max(1)
+        (limit / OWN_DIVISOR / shares).max(1)
     }
 
     /// Waits until another request may be sent by these connections.
@@ -153,18 +153,24 @@ impl RequestBudget {
                 _ => break,
             }
         }
-        let mut permit = self.permits.try_acquire().ok();
-        if permit.is_none() {
-            self.state().rule.was_full = true;
-        }
-        while permit.is_none() && share.in_flight.load(Ordering::Relaxed) >= self.own() {
-            // The places in the budget may be those of ends that nothing drives.
-            match select(pin!(self.permits.acquire()), pin!(share.ended.notified())).await {
-                Either::Left((taken, _)) => permit = taken.ok(),
-                Either::Right(_) => permit = self.permits.try_acquire().ok(),
+        let permit = loop {
+            if let Ok(permit) = self.permits.try_acquire() {
+                break Some(permit);
             }
-        }
-        share.in_flight.fetch_add(1, Ordering::Relaxed);
+            let limit = {
+                let mut state = self.state();
+                state.rule.was_full = true;
+                state.rule.limit
+            };
+            if share.0.in_flight.load(Ordering::Relaxed) < self.own(limit) {
+                break None;
+            }
+            let (any, own) = (pin!(self.permits.acquire()), pin!(share.0.returned.notified()));
+            if let Either::Left((permit, _)) = select(any, own).await {
+                break permit.ok();
+            }
+        };
+        share.0.in_flight.fetch_add(1, Ordering::Relaxed);
         RequestPermit { budget: self, permit, share: share.clone(), sent: Instant::now() }
     }
 
@@ -183,10 +189,13 @@ impl RequestBudget {
 /// one end, nothing reads the answers of the other end, which keeps its place in the budget. So each has a share that the
 /// others cannot use up.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct BudgetShare {
-    in_flight: Arc<AtomicUsize>,
-    /// Told when one of its requests has ended.
-    ended: Arc<Notify>,
+pub(crate) struct BudgetShare(Arc<ShareState>);
+
+#[derive(Debug, Default)]
+struct ShareState {
+    in_flight: AtomicUsize,
+    /// Notified when one of them ends.
+    returned: Notify,
 }
 
 /// A request in flight.
@@ -217,10 +226,12 @@ impl RequestPermit<'_> {
 
 impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
-        self.share.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.share.ended.notify_one();
+        let left = self.share.0.in_flight.fetch_sub(1, Ordering::Relaxed) - 1;
         let mut state = self.budget.state();
         let limit = state.rule.limit;
+        if left < self.budget.own(limit) {
+            self.share.0.returned.notify_one();
+        }
         if state.permits > limit
             && let Some(permit) = self.permit.take()
         {
@@ -350,11 +361,11 @@ mod tests {
                 let taking = tokio::time::timeout(Duration::from_secs(9), budget.take(&other));
                 taken.push(taking.await.expect("its share"));
             }
-            let more = tokio::time::timeout(Duration::from_millis(5), budget.take(&other));
-            assert!(more.await.is_err(), "no more than its share");
+            let mut more = pin!(budget.take(&other));
+            let early = tokio::time::timeout(Duration::from_millis(5), more.as_mut());
+            assert!(early.await.is_err(), "no more than its share");
             taken.pop();
-            let again = tokio::time::timeout(Duration::from_secs(9), budget.take(&other));
-            taken.push(again.await.expect("its share again"));
+            taken.push(tokio::time::timeout(Duration::from_secs(9), more).await.expect("its share again"));
             // Those that wait take the places of those that end, one after another.
             let mut queue = Box::pin(join_all((0..50).map(|_| async { drop(budget.take(&other).await) })));
             assert!(tokio::time::timeout(Duration::from_millis(5), &mut queue).await.is_err());

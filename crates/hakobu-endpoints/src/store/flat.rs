@@ -64,7 +64,10 @@ impl KeyGrouping {
         match keys.first() {
             Some((key, marker)) if self.has_markers && *key == shown => match marker.kind {
                 EntryKind::Directory => *marker,
-                _ => EntryMetadata { mtime: marker.mtime, ctime: marker.ctime, ..self.of_directories },
+                _ => {
+                    let EntryMetadata { mtime, ctime, links, .. } = *marker;
+                    EntryMetadata { mtime, ctime, links, ..self.of_directories }
+                }
             },
             _ => self.of_directories,
         }
