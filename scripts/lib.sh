@@ -96,6 +96,20 @@ need_stores() {
     { python3 -m venv --clear "$folder/moto-5.2.5" &&
       "$folder/moto-5.2.5/bin/pip" install -q flask flask-cors 'moto[s3]==5.2.5'; } >"$log" 2>&1 || stores_failed "$log" moto
   fi
+  need_azurite "$folder" "$log"
+}
+# Needs a newer Node.js than the system may have, which is a package of npm as well.
+need_azurite() {
+  local folder=$1/azurite-3.37.0 architecture=x64
+  [ "$(uname -m)" != aarch64 ] || architecture=arm64
+  [ ! -e "$folder/done" ] || return 0
+  need_packages npm=npm
+  say "installing azurite"
+  rm -rf "$folder" && mkdir -p "$folder" || return 1
+  npm install --prefix "$folder" --ignore-scripts --no-audit --no-fund --no-package-lock \
+    "node-linux-$architecture@22.23.3" azurite@3.37.0 >"$2" 2>&1 || stores_failed "$2" azurite
+  ln -s "node_modules/node-linux-$architecture/bin/node" "$folder/node"
+  touch "$folder/done"
 }
 stores_failed() {
   tail -n 20 "$1" >&2

@@ -3,6 +3,7 @@
 //! The servers are installed by `./test` (`need_stores` in `scripts/lib.sh`). All files of a server are in its own
 //! directory. It ends when the value is dropped, and also when this process is killed.
 
+mod azurite;
 mod moto;
 mod program;
 mod versitygw;
@@ -26,18 +27,29 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Runs the server until standard input ends, which it does with the process that started it.
 const WATCHER: &str = "\"$@\" & server=$!; read -r end; kill -9 $server; wait $server";
 
-/// A server with S3's interface.
+/// A server of an object store.
 #[derive(Debug)]
 pub struct StoreServer {
     process: Child,
     folder: TempDir,
-    /// The URL of the server.
+    /// The URL of the server, of Azurite with the account.
     pub endpoint: String,
-    /// The access key that may do everything.
+    /// The access key or account that may do everything.
     pub access_key: &'static str,
     /// The secret that belongs to it.
     pub secret_key: &'static str,
-    has_folders_for_buckets: bool,
+    buckets: BucketMaker,
+}
+
+/// A way to make a bucket.
+#[derive(Clone, Copy, Debug)]
+enum BucketMaker {
+    /// A folder among the server's data.
+    Folder,
+    /// A request without credentials.
+    Request,
+    /// A request with a shared access signature.
+    SignedRequest,
 }
 
 impl StoreServer {
@@ -47,7 +59,7 @@ impl StoreServer {
     /// # Errors
     /// If it is not installed or does not answer in time.
     pub fn versitygw() -> io::Result<Self> {
-        Self::start(versitygw::command, true, (versitygw::ACCESS_KEY, versitygw::SECRET_KEY))
+        Self::start(versitygw::command, BucketMaker::Folder, (versitygw::ACCESS_KEY, versitygw::SECRET_KEY))
     }
 
     /// Starts moto, which keeps objects in memory. It takes any key and any credentials, and checks nothing.
@@ -55,12 +67,30 @@ impl StoreServer {
     /// # Errors
     /// If it is not installed or does not answer in time.
     pub fn moto() -> io::Result<Self> {
-        Self::start(moto::command, false, ("any", "any"))
+        Self::start(moto::command, BucketMaker::Request, ("any", "any"))
     }
+
+    /// Starts Azurite, with Azure's interface. It checks CRC-64/NVME, conditions and signatures.
+    ///
+    /// # Errors
+    /// If it is not installed or does not answer in time.
+    pub fn azurite() -> io::Result<Self> {
+        let account = (azurite::ACCOUNT, azurite::KEY);
+        let mut server = Self::start(azurite::command, BucketMaker::SignedRequest, account)?;
+        server.endpoint.extend(["/", azurite::ACCOUNT]);
+        Ok(server)
+    }
+
+    /// A shared access signature for Azurite with all rights.
+    pub const AZURITE_SAS: &str = azurite::ALL_RIGHTS;
+    /// One for reading and listing.
+    pub const AZURITE_READING_SAS: &str = azurite::READING;
+    /// One that has expired.
+    pub const AZURITE_EXPIRED_SAS: &str = azurite::EXPIRED;
 
     fn start(
         command: fn(&Path, u16) -> io::Result<StoreCommand>,
-        has_folders_for_buckets: bool,
+        buckets: BucketMaker,
         (access_key, secret_key): (&'static str, &'static str),
     ) -> io::Result<Self> {
         let mut last = io::Error::other("not tried");
@@ -70,8 +100,7 @@ impl StoreServer {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
             let process = spawn(&command(&folder.path().join("data"), port)?, folder.path())?;
             let endpoint = format!("http://127.0.0.1:{port}");
-            let mut server =
-                Self { process, folder, endpoint, access_key, secret_key, has_folders_for_buckets };
+            let mut server = Self { process, folder, endpoint, access_key, secret_key, buckets };
             match server.wait_for_answer(port) {
                 Ok(()) => return Ok(server),
                 Err(error) => last = error,
@@ -99,11 +128,15 @@ impl StoreServer {
     /// # Errors
     /// If the server refuses.
     pub fn make_bucket(&self, name: &str) -> io::Result<()> {
-        if self.has_folders_for_buckets {
-            return fs::create_dir(self.data().join(name));
-        }
-        let answer = request(self.port(), "PUT", &format!("/{name}"))?;
-        if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(io::Error::other(answer)) }
+        let path = match self.buckets {
+            BucketMaker::Folder => return fs::create_dir(self.data().join(name)),
+            BucketMaker::Request => format!("/{name}"),
+            BucketMaker::SignedRequest => {
+                format!("/{}/{name}?restype=container&{}", self.access_key, azurite::ALL_RIGHTS)
+            }
+        };
+        let answer = request(self.port(), "PUT", &path)?;
+        if answer.starts_with("HTTP/1.1 20") { Ok(()) } else { Err(io::Error::other(answer)) }
     }
 
     /// Returns the directory with the server's data. What is in it depends on the server.
@@ -115,7 +148,8 @@ impl StoreServer {
     /// Returns the port that it listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.endpoint.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_default()
+        let authority = self.endpoint.split('/').nth(2).unwrap_or_default();
+        authority.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_default()
     }
 }
 
@@ -164,7 +198,7 @@ mod tests {
 
     #[test]
     fn servers_start_answer_and_end() {
-        for start in [StoreServer::versitygw, StoreServer::moto] {
+        for start in [StoreServer::versitygw, StoreServer::moto, StoreServer::azurite] {
             let server = start().unwrap();
             server.make_bucket("one").unwrap();
             let port = server.port();
