@@ -434,6 +434,8 @@ pub struct CompleteUpload<'a> {
     pub upload: &'a UploadId,
     /// The parts in the order of their numbers.
     pub parts: &'a [PartTag],
+    /// The properties as they are known now, for stores that take them at the end.
+    pub properties: Option<&'a ObjectProperties>,
     /// CRC-64/NVME of the whole, for the store to check.
     pub crc64: Option<u64>,
     /// A condition on the object that it replaces.

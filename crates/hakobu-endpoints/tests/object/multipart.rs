@@ -34,6 +34,7 @@ impl TestLane {
             key: KEY,
             upload,
             parts,
+            properties: None,
             crc64,
             condition,
         }))

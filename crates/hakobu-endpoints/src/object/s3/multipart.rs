@@ -57,7 +57,7 @@ impl S3Lane {
 
     pub(super) async fn put_part(&self, part: PutPart<'_>) -> Result<PartTag> {
         let PutPart { key, upload, number, content, crc64 } = part;
-        let size_bytes = content.iter().map(|piece| piece.len() as u64).sum();
+        let size_bytes: u64 = content.iter().map(|piece| piece.len() as u64).sum();
         let request = S3Request::new(RequestKind::Put, Method::PUT, SENDING)
             .key(key)
             .query("partNumber", number.to_string())
@@ -146,7 +146,7 @@ impl S3Lane {
     }
 
     pub(super) async fn complete_upload(&self, upload: CompleteUpload<'_>) -> Result<StoredObject> {
-        let CompleteUpload { key, upload, parts, crc64, condition } = upload;
+        let CompleteUpload { key, upload, parts, properties: _, crc64, condition } = upload;
         let mut document =
             "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_owned();
         for part in parts {

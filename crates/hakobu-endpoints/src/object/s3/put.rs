@@ -123,7 +123,7 @@ pub(super) fn is_checked(returned: Option<u64>, sent: Option<u64>) -> Result<boo
 impl S3Lane {
     pub(super) async fn put(&self, object: PutObject<'_>) -> Result<StoredObject> {
         let PutObject { key, content, properties, condition, crc64 } = object;
-        let size_bytes = content.iter().map(|piece| piece.len() as u64).sum();
+        let size_bytes: u64 = content.iter().map(|piece| piece.len() as u64).sum();
         let request = S3Request::new(RequestKind::Put, Method::PUT, STORING)
             .key(key)
             .properties(properties, &self.bucket.new_objects)?

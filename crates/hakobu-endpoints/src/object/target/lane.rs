@@ -353,10 +353,12 @@ impl ObjectWriter {
         }
         let (parts, crc64) = draft.complete()?;
         let upload = draft.upload.get().ok_or_else(|| changed("finishing"))?;
+        let properties = self.file_properties(draft, attributes, digest);
         let complete = CompleteUpload {
             key: &draft.key,
             upload,
             parts: &parts,
+            properties: Some(&properties),
             crc64: Some(crc64),
             condition: &condition,
         };
