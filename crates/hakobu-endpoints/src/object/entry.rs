@@ -22,23 +22,37 @@ pub(crate) fn plain(kind: EntryKind, size_bytes: u64, uploaded: FileTime) -> Ent
     EntryMetadata { mode, size_bytes, mtime: uploaded, ctime: uploaded, ..EntryMetadata::new(kind) }
 }
 
-/// Returns the entry of an object that was listed.
-pub(crate) fn listed(object: &ListedObject) -> EntryMetadata {
-    plain(EntryKind::File, object.size_bytes, object.uploaded)
+/// Returns the entry of an object that was listed, as far as the listing shows it. `is_marker`: its key ends with a slash.
+pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject, is_marker: bool) -> EntryMetadata {
+    let (size_bytes, uploaded) = (object.size_bytes, object.uploaded);
+    match &object.metadata {
+        Some(metadata) => of_metadata(limits, (size_bytes, uploaded), metadata, is_marker).metadata,
+        None if is_marker => plain(EntryKind::Directory, 0, FileTime::default()),
+        None => plain(EntryKind::File, size_bytes, uploaded),
+    }
 }
 
 /// Returns the entry of an object. `is_marker`: its key ends with a slash.
 pub(crate) fn described(limits: &StoreLimits, head: &ObjectHead, is_marker: bool) -> DescribedObject {
-    let pairs = head.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let told = limits.convention.decode(is_marker, head.size_bytes, pairs);
-    let of_file = plain(told.kind, head.size_bytes, head.uploaded);
+    of_metadata(limits, (head.size_bytes, head.uploaded), &head.metadata, is_marker)
+}
+
+fn of_metadata(
+    limits: &StoreLimits,
+    (size_bytes, uploaded): (u64, FileTime),
+    metadata: &[(String, String)],
+    is_marker: bool,
+) -> DescribedObject {
+    let pairs = metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let told = limits.convention.decode(is_marker, size_bytes, pairs);
+    let of_file = plain(told.kind, size_bytes, uploaded);
     let metadata = EntryMetadata {
         mode: told.mode.unwrap_or(of_file.mode),
         uid: told.uid.unwrap_or(of_file.uid),
         gid: told.gid.unwrap_or(of_file.gid),
         mtime: told.mtime.unwrap_or(of_file.mtime),
         device: told.device.unwrap_or(0),
-        size_bytes: if told.kind == EntryKind::Directory { 0 } else { head.size_bytes },
+        size_bytes: if told.kind == EntryKind::Directory { 0 } else { size_bytes },
         ..of_file
     };
     DescribedObject { metadata, digest: told.digest }

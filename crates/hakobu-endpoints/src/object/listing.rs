@@ -1,7 +1,8 @@
 //! Listings of directories, from keys that are listed without regard to slashes.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
+use futures_util::future::join_all;
 use hakobu_core::endpoint::ListingPage;
 use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
 use hakobu_core::handle::Cursor;
@@ -10,7 +11,7 @@ use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ListStart, ObjectApi};
-use super::entry::{listed, plain};
+use super::entry::{described, listed, plain};
 use super::key_pages::KeyPages;
 use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
 use super::key_space::KeyAlphabet;
@@ -21,6 +22,9 @@ use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
 
 /// The entries of a directory of which one tells which characters its keys consist of.
 const ALPHABET_STEP: usize = 16;
+
+/// The objects of directories that one lane asks for at a time.
+const HEADS_AT_ONCE: usize = 64;
 
 /// Lists directories of a bucket.
 #[derive(Clone, Copy)]
@@ -64,7 +68,7 @@ impl KeyLister<'_> {
         for object in &keys {
             let relative = &object.key[prefix.len()..];
             match self.root.read(relative) {
-                Ok(name) => names.push((name, listed(object))),
+                Ok(name) => names.push((name, listed(limits, object, object.key.ends_with('/')))),
                 Err(error) => refused.push(no_path(directory, relative.as_bytes(), &error)),
             }
         }
@@ -186,7 +190,9 @@ impl KeyLister<'_> {
         for index in (0..listing.len()).step_by(ALPHABET_STEP) {
             alphabet.add(&key(index)?);
         }
-        for entry in list_ranges(self.api, &prefix, (&first, &after), alphabet).await? {
+        let entries = list_ranges(self.api, &prefix, (&first, &after), alphabet).await?;
+        let mut directories = self.directories(&entries).await?;
+        for entry in entries {
             let relative = &entry.key()[prefix.len()..];
             let refuse = |listing: &mut Listing, error: &Error| {
                 listing.refuse(no_path(directory, relative.as_bytes(), error));
@@ -197,14 +203,40 @@ impl KeyLister<'_> {
             match (name, &entry) {
                 (Err(error), _) => refuse(listing, &error),
                 (Ok(_), KeyEntry::Object(object)) if self.root.is_sidecar(&object.key) => {}
-                (Ok(name), KeyEntry::Object(object)) => listing.push(&name, listed(object))?,
+                (Ok(name), KeyEntry::Object(object)) => listing.push(&name, listed(limits, object, false))?,
                 (Ok(_), KeyEntry::Prefix(below)) if self.has_only_sidecars(below).await? => {}
-                (Ok(name), KeyEntry::Prefix(_)) => {
-                    listing.push(name.strip_suffix(b"/").unwrap_or(&name), directory_listed())?;
+                (Ok(name), KeyEntry::Prefix(below)) => {
+                    let metadata = directories.remove(below).unwrap_or_else(directory_listed);
+                    listing.push(name.strip_suffix(b"/").unwrap_or(&name), metadata)?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+impl KeyLister<'_> {
+    /// Returns what the objects of directories say, where listings show it of all other objects.
+    async fn directories(&self, entries: &[KeyEntry]) -> Result<HashMap<String, EntryMetadata>> {
+        let limits = self.api.limits();
+        let mut below: Vec<&str> = Vec::new();
+        for entry in entries {
+            if let KeyEntry::Prefix(prefix) = entry
+                && limits.lists_metadata
+            {
+                below.push(prefix);
+            }
+        }
+        let mut told = HashMap::with_capacity(below.len());
+        for some in below.chunks(HEADS_AT_ONCE) {
+            let heads = join_all(some.iter().map(|prefix| self.api.head(prefix))).await;
+            for (prefix, head) in some.iter().zip(heads) {
+                if let Some(head) = head? {
+                    told.insert((*prefix).to_owned(), described(limits, &head, true).metadata);
+                }
+            }
+        }
+        Ok(told)
     }
 }
 

@@ -15,7 +15,8 @@ pub type FlatKey<'a> = (&'a [u8], EntryMetadata);
 ///
 /// The keys are sorted, and complete between the first and the last. With `more`, further keys may follow, so the
 /// directory of the last key may be incomplete. That directory is listed as an entry, but its own entries are left out.
-/// With `has_markers`, a key with a slash at its end is the object of a directory, and not an entry in it.
+/// With `has_markers`, a key with a slash at its end is the object of a directory, which has its metadata, and not an entry
+/// in it.
 ///
 /// # Errors
 /// If there are more entries than a listing can hold.
@@ -81,7 +82,8 @@ impl KeyGrouping {
                 listing.push(name, *metadata)?;
                 continue;
             }
-            listing.push(name, self.of_directories)?;
+            let marker = group.first().filter(|(key, _)| self.has_markers && key.len() == shown.len());
+            listing.push(name, marker.map_or(self.of_directories, |(_, metadata)| *metadata))?;
             let is_complete = !(more && rest.is_empty());
             if let (true, Ok(path)) = (is_complete, directory.join(name)) {
                 let inner: Vec<FlatKey<'_>> =
@@ -153,13 +155,21 @@ mod tests {
 
     #[test]
     fn the_object_of_a_directory_is_no_entry_in_it() {
-        let file = EntryMetadata::new(EntryKind::File);
         let keys = ["", "a/", "a/b/", "a/b/c", "a/d", "e/", "f//g"];
-        let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), file)).collect();
+        let of = |key: &str| match key.ends_with('/') {
+            true => EntryMetadata { mode: 0o700, ..EntryMetadata::new(EntryKind::Directory) },
+            false => EntryMetadata::new(EntryKind::File),
+        };
+        let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), of(key))).collect();
         let (listing, mut below, _) = told_with(&keys, false, true);
         below.sort();
         assert_eq!(listing, "a/ e/ f/");
         assert_eq!(below, ["top/a/b: c", "top/a: b/ d", "top/e: ", "top/f: !top/f//"]);
+        let implied = EntryMetadata::new(EntryKind::Directory);
+        let page = flat_page(&EntryPath::root(), &keys, false, implied, true).unwrap();
+        let modes: Vec<u32> =
+            (0..page.listing.len()).map(|index| page.listing.metadata(index).mode).collect();
+        assert_eq!(modes, [0o700, 0o700, implied.mode], "the object of a directory has its metadata");
     }
 
     #[test]
