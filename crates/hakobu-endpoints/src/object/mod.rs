@@ -23,6 +23,7 @@ mod keys;
 mod listing;
 mod lookup;
 pub mod metadata;
+mod resumed_body;
 mod retry;
 pub mod runtime;
 pub mod s3;

@@ -7,14 +7,14 @@ mod copy;
 mod delete;
 mod get;
 mod list;
-mod multipart;
+pub(super) mod multipart;
 mod put;
 mod refusal;
 mod request;
 mod sign;
-mod spelling;
+pub(super) mod spelling;
 mod target;
-mod xml;
+pub(super) mod xml;
 
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ use super::http::HttpClient;
 pub(crate) use bucket::LIMITS;
 pub use bucket::{S3Bucket, S3NewObjects, S3Settings};
 use request::S3Lane;
+pub(super) use request::check_key;
 use sign::Signer;
 
 /// An opened bucket as lanes have it.

@@ -31,8 +31,9 @@ impl PinnedVersions {
     /// `SourceChanged` if it is another one, or not the object that was listed.
     pub(super) fn pin(&self, file: &SourceFile, head: &ObjectHead) -> Result<()> {
         // Listings may have fractions of a second that answers lack.
+        let (now, listed) = (head.uploaded, file.metadata.ctime);
         let is_listed = head.size_bytes == file.metadata.size_bytes
-            && (head.uploaded.seconds == file.metadata.ctime.seconds);
+            && (now == listed || now.nanoseconds == 0 && now.seconds == listed.seconds);
         if !is_listed {
             return Err(changed("reading"));
         }

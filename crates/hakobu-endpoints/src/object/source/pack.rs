@@ -88,7 +88,10 @@ async fn entry(
 ) -> Result<SmallObject> {
     let (name, listed) = picked(picks, index)?;
     let object = read_small(api, &root.key(&directory.join(name)?)?, bytes_max).await?;
-    match listed_attributes(api.limits()).may_be(listed.kind, object.entry.metadata.kind) {
+    let (shown, now) = (listed_attributes(api.limits()), &object.entry.metadata);
+    // A link is never accepted as another one, where the listing shows that it is a link.
+    let is_link = shown.kinds && now.kind == EntryKind::Symlink;
+    match shown.may_be(listed.kind, now.kind) && (!is_link || listed.ctime == now.ctime) {
         true => Ok(object),
         false => Err(changed("reading")),
     }

@@ -154,7 +154,7 @@ impl ObjectWriter {
         }
         drop(copied);
         let condition = &PutCondition::None;
-        let complete = CompleteUpload { key, upload, parts: &tags, crc64: None, condition };
+        let complete = CompleteUpload { key, upload, parts: &tags, properties: None, crc64: None, condition };
         self.api.complete_upload(complete).await.map(drop)
     }
 }
