@@ -47,7 +47,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy a s3:bucket/key", "for a store write s3://NAME/PATH, for a host of that name ssh://s3/PATH"),
         ("copy a s3://bucket:9000/key", "--endpoint http://HOST:PORT"),
         ("copy a s3://bucket//key", "no path has an empty name"),
-        ("copy a gs://bucket/key", "gs:// is not in this version"),
+        ("copy --region r a gs://bucket/key", "gs:// takes no --region"),
         ("copy a https://account.blob.core.windows.net/cont", "az:// is not in this version"),
         ("copy --endpoint localhost:9000 a s3://bucket", "--endpoint: must be the URL of a server"),
         (

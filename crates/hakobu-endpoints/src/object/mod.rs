@@ -1,6 +1,6 @@
 //! Object stores: keys with content and metadata, reached by requests over HTTP.
 //!
-//! [`api`] has the requests that every provider answers, [`s3`] the one that there is. Below it, [`http`] sends one
+//! [`api`] has the requests that every provider answers, [`s3`] and [`gcs`] the providers. Below them, [`http`] sends one
 //! request once, [`retry`] decides whether it is sent again, and [`budget`] how many are in flight. Above it,
 //! [`BucketAccess`] opens directories of a bucket as sources and targets, which do not ask for the provider.
 
@@ -15,6 +15,7 @@ mod counts;
 pub mod credentials;
 mod driver;
 mod entry;
+pub mod gcs;
 pub mod http;
 mod key_pages;
 mod key_ranges;

@@ -1,6 +1,8 @@
 //! Credentials: read where the store is opened, by the rules of the vendor's tools, and never sent to another host.
 
 pub mod aws;
+pub mod gcs;
+pub(super) mod gcs_tokens;
 
 use std::time::SystemTime;
 
