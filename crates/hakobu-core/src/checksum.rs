@@ -13,6 +13,11 @@ pub fn joined_crc64(first: u64, second: u64, second_bytes: u64) -> u64 {
     crc_fast::checksum_combine(CrcAlgorithm::Crc64Nvme, first, second, second_bytes)
 }
 
+/// Returns the CRC-32C of `bytes`, which Google Cloud Storage keeps of each object.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
 /// A CRC-64/NVME that is computed incrementally.
 #[derive(Debug)]
 pub struct Crc64(Digest);
@@ -40,9 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_value_of_the_catalogue() {
-        // The "check" value of CRC-64/NVME in the catalogue of parametrised CRC algorithms.
+    fn the_check_values_of_the_catalogue() {
+        // The "check" values in the catalogue of parametrised CRC algorithms.
         assert_eq!(crc64(b"123456789"), 0xae8b_1486_0a79_9888);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 
     #[test]

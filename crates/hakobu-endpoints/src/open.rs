@@ -11,6 +11,7 @@ use crate::object::BucketAccess;
 use crate::object::api::Bucket;
 use crate::object::azure::{AzureContainer, AzureEnvironment, AzureNewObjects, AzureSettings};
 use crate::object::credentials::aws::AwsSettings;
+use crate::object::gcs::{GcsBucket, GcsCredentialSettings, GcsNewObjects, GcsSettings, PredefinedAcl};
 use crate::object::s3::{S3Bucket, S3NewObjects, S3Settings};
 use crate::store::StoreAccess;
 use crate::{memory, null};
@@ -41,7 +42,7 @@ pub fn open(
         "memory" => memory::open(name).map(named),
         "s3" => s3(name, settings, journals),
         "az" => azure(name, settings, journals),
-        "gs" => Err(refused("gs:// is not in this version; ssh://host/path is".to_owned())),
+        "gs" => gcs(name, settings, journals),
         _ => Err(refused(format!("{scheme}:// is not in this build"))),
     }
 }
@@ -101,6 +102,49 @@ fn azure(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Re
     })?);
     let identity = container.identity();
     Ok(OpenedStore { access: Arc::new(BucketAccess::new(container, journals)), identity })
+}
+
+/// Opens a bucket of Google Cloud Storage. Its identity has the server's address.
+fn gcs(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Result<OpenedStore> {
+    let wrong = [
+        (
+            settings.addressing != BucketAddressing::Auto,
+            "addressing",
+            "Google has one form of URLs; leave it out",
+        ),
+        (settings.region.is_some(), "region", "the name of a bucket suffices for Google; leave it out"),
+        (
+            settings.profile.is_some(),
+            "profile",
+            "Google has no profiles; name a file of credentials in GOOGLE_APPLICATION_CREDENTIALS",
+        ),
+        (
+            settings.encryption.is_some(),
+            "sse",
+            "Google encrypts all objects; another key is set for the bucket, with gcloud storage buckets update",
+        ),
+    ];
+    if let Some((_, option, words)) = wrong.into_iter().find(|(is_set, ..)| *is_set) {
+        let hint = format!(
+            "if it is for the other store, set it in a settings file: match = \"s3://…\", {option} = …"
+        );
+        return Err(refused(format!("gs:// takes no --{option}: {words}")).hint(hint));
+    }
+    let acl = settings.acl.as_deref().map(PredefinedAcl::named).transpose()?;
+    let bucket: Arc<dyn Bucket> = Arc::new(GcsBucket::open(GcsSettings {
+        bucket: String::from_utf8_lossy(name).into_owned(),
+        endpoint: settings.endpoint.clone(),
+        credentials: GcsCredentialSettings { is_anonymous: settings.no_sign_request, file: None },
+        pays_requests: settings.request_payer,
+        new_objects: GcsNewObjects {
+            content_type: settings.content_type.clone(),
+            storage_class: settings.storage_class.as_ref().map(|class| class.to_uppercase()),
+            acl,
+        },
+        ..GcsSettings::default()
+    })?);
+    let identity = bucket.identity();
+    Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
 }
 
 fn refused(words: String) -> Error {

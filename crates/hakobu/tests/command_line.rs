@@ -47,7 +47,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy a s3:bucket/key", "for a store write s3://NAME/PATH, for a host of that name ssh://s3/PATH"),
         ("copy a s3://bucket:9000/key", "--endpoint http://HOST:PORT"),
         ("copy a s3://bucket//key", "no path has an empty name"),
-        ("copy a gs://bucket/key", "gs:// is not in this version"),
+        ("copy --region r a gs://bucket/key", "gs:// takes no --region"),
         (
             "copy --acl private a https://account.blob.core.windows.net/cont",
             "Azure has no --acl; leave it out",

@@ -115,7 +115,7 @@ fn wrong_usage_has_japanese_labels_and_hints() {
         ),
         ("copy --lanes 0 a b", &["エラー: オプション: --lanes: auto または 1 から "]),
         ("copy -P 22 d h:/b", &["ヒント: 次を試す: hakobu copy --ssh 'ssh -p 22' d h:/b"]),
-        ("copy a gs://bucket/key", &["gs:// は、このバージョンにない"]),
+        ("copy --region r a gs://bucket/key", &["gs:// では --region を使えない"]),
         ("copy a s3://", &["s3://: バケットがない: s3://BUCKET/PATH と書く"]),
         ("scan a", &["エラー: scan は、このバージョンにない。違いは hakobu copy --dry-run で一覧できる"]),
     ] {

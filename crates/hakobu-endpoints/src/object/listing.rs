@@ -1,7 +1,8 @@
 //! Listings of directories, from keys that are listed without regard to slashes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use futures_util::future::join_all;
 use hakobu_core::endpoint::ListingPage;
 use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::handle::Cursor;
@@ -10,7 +11,7 @@ use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage, StoreLimits};
-use super::entry::{implied_directory, listed, plain};
+use super::entry::{described, implied_directory, listed, plain};
 use super::key_pages::{EMPTY_PAGES_MAX, KeyPages};
 use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
 use super::key_space::KeyAlphabet;
@@ -23,6 +24,9 @@ use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
 const ALPHABET_STEP: usize = 16;
 /// The most keys that are held until they are entries of listings.
 const KEYS_MAX: usize = 64 << 10;
+
+/// The objects of directories that one lane asks for at a time.
+const HEADS_AT_ONCE: usize = 64;
 
 /// Lists directories of a bucket.
 #[derive(Clone, Copy)]
@@ -323,7 +327,9 @@ impl KeyLister<'_> {
         for index in (0..listing.len()).step_by(ALPHABET_STEP) {
             alphabet.add(&key(index)?);
         }
-        for entry in list_ranges(self.api, &prefix, (&first, &after), alphabet).await? {
+        let entries = list_ranges(self.api, &prefix, (&first, &after), alphabet).await?;
+        let directories = self.directories(&entries).await?;
+        for entry in entries {
             let relative = &entry.key()[prefix.len()..];
             let refuse = |listing: &mut Listing, error: &Error| {
                 listing.refuse(no_path(directory, relative.as_bytes(), error));
@@ -331,7 +337,7 @@ impl KeyLister<'_> {
             let name = self.root.read(relative);
             let name =
                 name.and_then(|name| check_name(name.strip_suffix(b"/").unwrap_or(&name)).map(|()| name));
-            let (Ok(name), metadata) = (&name, directory_or_file(limits, &entry)) else {
+            let (Ok(name), metadata) = (&name, directory_or_file(limits, &entry, &directories)) else {
                 name.as_ref().err().into_iter().for_each(|error| refuse(listing, error));
                 continue;
             };
@@ -357,8 +363,37 @@ impl KeyLister<'_> {
     }
 }
 
+impl KeyLister<'_> {
+    /// Returns what the objects of directories say, where listings show it of all other objects.
+    async fn directories(&self, entries: &[KeyEntry]) -> Result<HashMap<String, EntryMetadata>> {
+        let limits = self.api.limits();
+        let mut below: Vec<&str> = Vec::new();
+        for entry in entries {
+            if let KeyEntry::Prefix(prefix) = entry
+                && limits.lists_metadata
+            {
+                below.push(prefix);
+            }
+        }
+        let mut told = HashMap::with_capacity(below.len());
+        for some in below.chunks(HEADS_AT_ONCE) {
+            let heads = join_all(some.iter().map(|prefix| self.api.head(prefix))).await;
+            for (prefix, head) in some.iter().zip(heads) {
+                if let Some(head) = head? {
+                    told.insert((*prefix).to_owned(), described(limits, &head, true).metadata);
+                }
+            }
+        }
+        Ok(told)
+    }
+}
+
 /// Returns what a listing shows of an entry. A key with a slash at its end is that of a directory.
-fn directory_or_file(limits: &StoreLimits, entry: &KeyEntry) -> EntryMetadata {
+fn directory_or_file(
+    limits: &StoreLimits,
+    entry: &KeyEntry,
+    directories: &HashMap<String, EntryMetadata>,
+) -> EntryMetadata {
     match entry {
         KeyEntry::Object(object) => match listed(limits, object) {
             shown if object.key.ends_with('/') && shown.kind != EntryKind::Directory => {
@@ -366,7 +401,7 @@ fn directory_or_file(limits: &StoreLimits, entry: &KeyEntry) -> EntryMetadata {
             }
             shown => shown,
         },
-        KeyEntry::Prefix(_) => directory_listed(),
+        KeyEntry::Prefix(prefix) => directories.get(prefix).copied().unwrap_or_else(directory_listed),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Object stores: keys with content and metadata, reached by requests over HTTP.
 //!
-//! [`api`] has the requests that every provider answers, [`s3`] and [`azure`] are the providers. Below it, [`http`] sends one
+//! [`api`] has the requests that every provider answers, [`s3`], [`azure`] and [`gcs`] are the providers. Below it, [`http`] sends one
 //! request once, [`retry`] decides whether it is sent again, and [`budget`] how many are in flight. Above it,
 //! [`BucketAccess`] opens directories of a bucket as sources and targets, which do not ask for the provider.
 
@@ -17,6 +17,7 @@ mod counts;
 pub mod credentials;
 mod driver;
 mod entry;
+pub mod gcs;
 pub mod http;
 mod key_pages;
 mod key_ranges;
@@ -25,6 +26,7 @@ mod keys;
 mod listing;
 mod lookup;
 pub mod metadata;
+mod resumed_body;
 mod retry;
 pub mod runtime;
 pub mod s3;

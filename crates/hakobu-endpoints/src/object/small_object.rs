@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use hakobu_core::checksum::crc64;
+use hakobu_core::checksum::{crc32c, crc64};
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Pick, Picks};
 use hakobu_core::entry::EntryMetadata;
@@ -48,6 +48,7 @@ pub(crate) async fn read_small(api: &dyn ObjectApi, key: &str, bytes_max: u64) -
 fn check(head: &ObjectHead, bytes: &[u8]) -> Result<()> {
     match head.checksum {
         Some(StoredChecksum::Crc64(stored)) if stored != crc64(bytes) => Err(corrupt()),
+        Some(StoredChecksum::Crc32c(stored)) if stored != crc32c(bytes) => Err(corrupt()),
         _ => Ok(()),
     }
 }

@@ -169,13 +169,21 @@ mod tests {
 
     #[test]
     fn the_object_of_a_directory_is_no_entry_in_it() {
-        let file = EntryMetadata::new(EntryKind::File);
         let keys = ["", "a/", "a/b/", "a/b/c", "a/d", "e/", "f//g"];
-        let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), file)).collect();
+        let of = |key: &str| match key.ends_with('/') {
+            true => EntryMetadata { mode: 0o700, ..EntryMetadata::new(EntryKind::Directory) },
+            false => EntryMetadata::new(EntryKind::File),
+        };
+        let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), of(key))).collect();
         let (listing, mut below, _) = told_with(&keys, false, true);
         below.sort();
         assert_eq!(listing, "a/ e/ f/");
         assert_eq!(below, ["top/a/b: c", "top/a: b/ d", "top/e: ", "top/f: !top/f//"]);
+        let implied = EntryMetadata::new(EntryKind::Directory);
+        let page = flat_page(&EntryPath::root(), &keys, false, implied, true).unwrap();
+        let modes: Vec<u32> =
+            (0..page.listing.len()).map(|index| page.listing.metadata(index).mode).collect();
+        assert_eq!(modes, [0o700, 0o700, implied.mode], "the object of a directory has its metadata");
     }
 
     #[test]

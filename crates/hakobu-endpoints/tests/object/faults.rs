@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use hakobu_core::ErrorKind;
-use hakobu_endpoints::object::api::{Bucket, ListStart, PutCondition};
+use hakobu_endpoints::object::api::{ListStart, PutCondition};
 use hakobu_testkit::http::{ReceivedRequest, ScriptedAnswer, ScriptedServer};
 use hakobu_testkit::stores::StoreServer;
 

@@ -6,6 +6,7 @@ mod azure;
 mod configuration;
 mod errors;
 mod faults;
+mod gcs;
 mod hostile;
 mod multipart;
 mod requests;
@@ -34,7 +35,7 @@ const BUCKET: &str = "bucket";
 
 /// A lane of a bucket, with its runtime.
 struct TestLane {
-    bucket: Arc<S3Bucket>,
+    bucket: Arc<dyn Bucket>,
     api: Box<dyn ObjectApi>,
     runtime: LaneRuntime,
 }
@@ -59,9 +60,21 @@ fn settings(endpoint: &str) -> S3Settings {
     }
 }
 
+fn impatient() -> HttpLimits {
+    HttpLimits {
+        connect: Duration::from_secs(5),
+        stall: Duration::from_millis(400),
+        retries: Duration::from_millis(900),
+        ..HttpLimits::default()
+    }
+}
+
 impl TestLane {
     fn new(settings: S3Settings) -> Self {
-        let bucket = S3Bucket::open(settings).unwrap();
+        Self::over(Arc::new(S3Bucket::open(settings).unwrap()))
+    }
+
+    fn over(bucket: Arc<dyn Bucket>) -> Self {
         let runtime = LaneRuntime::new().unwrap();
         let api = bucket.connect().unwrap();
         Self { bucket, api, runtime }
@@ -75,13 +88,7 @@ impl TestLane {
 
     /// Opens a bucket behind a scripted server, with little patience.
     fn behind(server: &ScriptedServer) -> Self {
-        let limits = HttpLimits {
-            connect: Duration::from_secs(5),
-            stall: Duration::from_millis(400),
-            retries: Duration::from_millis(900),
-            ..HttpLimits::default()
-        };
-        Self::new(S3Settings { limits, ..settings(&server.endpoint) })
+        Self::new(S3Settings { limits: impatient(), ..settings(&server.endpoint) })
     }
 
     fn put(&self, key: &str, content: &[u8]) -> Result<StoredObject> {

@@ -5,7 +5,7 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::extent::Extent;
 use hakobu_core::store_settings::ServerEncryption;
 use hakobu_endpoints::object::api::{
-    Bucket, CopyObject, CopySource, ListStart, ObjectProperties, ObjectVersion, PutCondition, PutObject,
+    CopyObject, CopySource, ListStart, ObjectProperties, ObjectVersion, PutCondition, PutObject,
     StoredChecksum,
 };
 use hakobu_endpoints::object::s3::{S3NewObjects, S3Settings};

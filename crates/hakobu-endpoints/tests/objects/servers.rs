@@ -8,6 +8,7 @@ use hakobu_endpoints::object::BucketAccess;
 use hakobu_endpoints::object::azure::{AzureContainer, AzureSettings};
 use hakobu_endpoints::object::credentials::SigningKeys;
 use hakobu_endpoints::object::credentials::aws::AwsSettings;
+use hakobu_endpoints::object::gcs::{GcsBucket, GcsCredentialSettings, GcsSettings};
 use hakobu_endpoints::object::s3::{S3Bucket, S3Settings};
 use hakobu_testkit::conformance::{Harness, TestPlace, case_names, run_all};
 use hakobu_testkit::stores::StoreServer;
@@ -111,4 +112,35 @@ fn versitygw_conforms() {
 #[ignore = "long"]
 fn long_moto_conforms() {
     check(StoreServer::moto().unwrap(), &[]);
+}
+
+struct GcsBucketsOfServer {
+    server: StoreServer,
+    buckets: Cell<u32>,
+}
+
+impl Harness for GcsBucketsOfServer {
+    fn place(&self) -> Box<dyn TestPlace> {
+        let number = self.buckets.replace(self.buckets.get() + 1);
+        let bucket = format!("bucket-{number}");
+        self.server.make_bucket(&bucket).unwrap();
+        let settings = GcsSettings {
+            bucket,
+            endpoint: Some(self.server.endpoint.clone()),
+            credentials: GcsCredentialSettings { is_anonymous: true, file: None },
+            ..GcsSettings::default()
+        };
+        let access = BucketAccess::new(Arc::new(GcsBucket::open(settings).unwrap()), None);
+        let root = EntryPath::new(if number % 2 == 0 { "" } else { "some/where" }).unwrap();
+        Box::new(InBucket { access, root })
+    }
+}
+
+#[test]
+fn fake_gcs_conforms() {
+    let server = StoreServer::fake_gcs().unwrap();
+    let harness = GcsBucketsOfServer { server, buckets: Cell::new(0) };
+    let names = case_names(&harness);
+    assert!(names.len() >= 56, "{} cases: {names:?}", names.len());
+    run_all(&harness);
 }

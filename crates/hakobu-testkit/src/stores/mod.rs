@@ -4,6 +4,7 @@
 //! directory. It ends when the value is dropped, and also when this process is killed.
 
 mod azurite;
+mod fake_gcs;
 mod moto;
 mod program;
 mod versitygw;
@@ -50,6 +51,8 @@ enum BucketMaker {
     Request,
     /// A request with a shared access signature.
     SignedRequest,
+    /// A request with its name in JSON.
+    JsonRequest,
 }
 
 impl StoreServer {
@@ -79,6 +82,15 @@ impl StoreServer {
         let mut server = Self::start(azurite::command, BucketMaker::SignedRequest, account)?;
         server.endpoint.extend(["/", azurite::ACCOUNT]);
         Ok(server)
+    }
+
+    /// Starts fake-gcs-server, which keeps objects in memory. It has the interface of Google Cloud Storage without uploads
+    /// in parts, ignores credentials and checks no checksums.
+    ///
+    /// # Errors
+    /// If it is not installed or does not answer in time.
+    pub fn fake_gcs() -> io::Result<Self> {
+        Self::start(fake_gcs::command, BucketMaker::JsonRequest, ("any", "any"))
     }
 
     /// A shared access signature for Azurite with all rights.
@@ -111,7 +123,7 @@ impl StoreServer {
 
     fn wait_for_answer(&mut self, port: u16) -> io::Result<()> {
         let deadline = Instant::now() + START_LIMIT;
-        while request(port, "GET", "/").is_err() {
+        while request(port, "GET", "/", "").is_err() {
             let is_over = self.process.try_wait()?.is_some();
             if is_over || Instant::now() > deadline {
                 let log = fs::read(self.folder.path().join("log")).unwrap_or_default();
@@ -128,14 +140,18 @@ impl StoreServer {
     /// # Errors
     /// If the server refuses.
     pub fn make_bucket(&self, name: &str) -> io::Result<()> {
-        let path = match self.buckets {
+        let (method, path, body) = match self.buckets {
             BucketMaker::Folder => return fs::create_dir(self.data().join(name)),
-            BucketMaker::Request => format!("/{name}"),
+            BucketMaker::Request => ("PUT", format!("/{name}"), String::new()),
             BucketMaker::SignedRequest => {
-                format!("/{}/{name}?restype=container&{}", self.access_key, azurite::ALL_RIGHTS)
+                let path = format!("/{}/{name}?restype=container&{}", self.access_key, azurite::ALL_RIGHTS);
+                ("PUT", path, String::new())
+            }
+            BucketMaker::JsonRequest => {
+                ("POST", "/storage/v1/b?project=test".to_owned(), format!("{{\"name\":\"{name}\"}}"))
             }
         };
-        let answer = request(self.port(), "PUT", &path)?;
+        let answer = request(self.port(), method, &path, &body)?;
         if answer.starts_with("HTTP/1.1 20") { Ok(()) } else { Err(io::Error::other(answer)) }
     }
 
@@ -185,12 +201,13 @@ fn spawn(command: &StoreCommand, folder: &Path) -> io::Result<Child> {
 }
 
 /// Sends a request without credentials, and returns the answer.
-fn request(port: u16, method: &str, path: &str) -> io::Result<String> {
+fn request(port: u16, method: &str, path: &str, body: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(START_LIMIT))?;
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
     )?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
@@ -206,11 +223,12 @@ mod tests {
 
     #[test]
     fn servers_start_answer_and_end() {
-        for start in [StoreServer::versitygw, StoreServer::moto, StoreServer::azurite] {
+        for start in [StoreServer::versitygw, StoreServer::moto, StoreServer::azurite, StoreServer::fake_gcs]
+        {
             let server = start().unwrap();
             server.make_bucket("one").unwrap();
             let port = server.port();
-            assert!(request(port, "GET", "/one").unwrap().starts_with("HTTP/1.1 "));
+            assert!(request(port, "GET", "/one", "").unwrap().starts_with("HTTP/1.1 "));
             drop(server);
             assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
         }

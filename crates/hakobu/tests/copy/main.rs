@@ -21,6 +21,7 @@ mod durable;
 mod evidence;
 mod fidelity;
 mod filters;
+mod google;
 mod identity;
 mod input;
 mod itemize;

@@ -2,6 +2,8 @@
 
 pub mod aws;
 pub mod azure;
+pub mod gcs;
+pub(super) mod gcs_tokens;
 
 use std::time::SystemTime;
 

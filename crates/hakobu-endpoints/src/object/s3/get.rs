@@ -1,10 +1,8 @@
 //! Objects and their metadata: GetObject and HeadObject.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use bytes::Bytes;
-use futures_util::StreamExt;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -14,12 +12,10 @@ use http::{HeaderMap, HeaderName, Method};
 use super::list::storage_class;
 use super::request::{S3Answer, S3Failure, S3Lane, S3Request};
 use super::spelling::{crc32c_of, crc64_of};
-use crate::object::api::{
-    BodyStream, ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum,
-};
+use crate::object::api::{ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
 use crate::object::counts::RequestKind;
 use crate::object::http::AnswerBody;
-use crate::object::retry::RetryPlan;
+use crate::object::resumed_body::{BegunBody, REPLACED, RangeReader, resumed};
 
 const READING: &str = "reading the object";
 const INSPECTING: &str = "inspecting the object";
@@ -81,72 +77,19 @@ fn strong(etag: &str) -> &str {
     etag.strip_prefix("W/").unwrap_or(etag)
 }
 
-/// A body whose rest is asked for again if the connection is lost.
-struct ResumedBody {
-    lane: Arc<S3Lane>,
-    key: String,
-    head: ObjectHead,
-    body: AnswerBody,
-    /// The bytes that are still to come.
-    left: Extent,
-    plan: RetryPlan,
-    is_over: bool,
-}
-
-impl ResumedBody {
-    async fn next(&mut self) -> Option<Result<Bytes>> {
-        while !self.is_over {
-            let cause = match self.body.next().await {
-                Some(Ok(chunk)) if chunk.len() as u64 > self.left.length => {
-                    return self.fail(ErrorKind::Protocol, "the store sends more than it announced");
-                }
-                Some(Ok(chunk)) => {
-                    let length = chunk.len() as u64;
-                    self.left =
-                        Extent { offset: self.left.offset + length, length: self.left.length - length };
-                    self.plan = RetryPlan::new(self.lane.bucket.http.limits.retries);
-                    return Some(Ok(chunk));
-                }
-                None if self.left.length == 0 => {
-                    self.is_over = true;
-                    return None;
-                }
-                None => "the store ended the content early".to_owned(),
-                Some(Err(failure)) if !failure.may_repeat => return self.fail(failure.kind, &failure.cause),
-                Some(Err(failure)) => failure.cause,
-            };
-            if self.left.length == 0 {
-                // All bytes are here; how the connection ended does not matter.
-                self.is_over = true;
-                return None;
-            }
-            let Some(delay) = self.plan.next_delay(None) else {
-                return self.fail(ErrorKind::ConnectionLost, &cause);
-            };
-            tokio::time::sleep(delay).await;
-            match self.lane.open_object(&self.key, Some(self.left), Some(&self.head.version), true).await {
-                Ok((head, body, _))
-                    if head.uploaded == self.head.uploaded && head.size_bytes == self.head.size_bytes =>
-                {
-                    self.body = body;
-                }
-                Ok(_) => return self.fail(ErrorKind::SourceChanged, REPLACED),
-                Err(error) => {
-                    self.is_over = true;
-                    return Some(Err(error));
-                }
-            }
-        }
-        None
+impl RangeReader for Arc<S3Lane> {
+    fn retries(&self) -> Duration {
+        self.bucket.http.limits.retries
     }
 
-    fn fail(&mut self, kind: ErrorKind, cause: &str) -> Option<Result<Bytes>> {
-        self.is_over = true;
-        Some(Err(self.lane.error_of(kind, READING, &self.key, cause)))
+    fn reading_error(&self, kind: ErrorKind, key: &str, cause: &str) -> Error {
+        self.error_of(kind, READING, key, cause)
+    }
+
+    async fn read_rest(&self, key: &str, rest: Extent, head: &ObjectHead) -> Result<BegunBody> {
+        self.open_object(key, Some(rest), Some(&head.version), true).await
     }
 }
-
-const REPLACED: &str = "another object was stored with this key in the meantime";
 
 impl S3Lane {
     pub(super) async fn head(&self, key: &str) -> Result<Option<ObjectHead>> {
@@ -197,21 +140,8 @@ impl S3Lane {
         range: Option<Extent>,
         version: Option<&ObjectVersion>,
     ) -> Result<ObjectBody> {
-        let (head, body, left) = self.open_object(key, range, version, false).await?;
-        let state = ResumedBody {
-            lane: Arc::clone(self),
-            key: key.to_owned(),
-            head: head.clone(),
-            body,
-            left,
-            plan: RetryPlan::new(self.bucket.http.limits.retries),
-            is_over: false,
-        };
-        let chunks: BodyStream = Box::pin(futures_util::stream::unfold(state, |mut state| async {
-            let next = state.next().await?;
-            Some((next, state))
-        }));
-        Ok(ObjectBody { head, chunks })
+        let begun = self.open_object(key, range, version, false).await?;
+        Ok(resumed(Arc::clone(self), key, begun))
     }
 
     /// Asks for an object or a range of it. Returns the range that its body has.
@@ -221,7 +151,7 @@ impl S3Lane {
         range: Option<Extent>,
         version: Option<&ObjectVersion>,
         is_same: bool,
-    ) -> Result<(ObjectHead, AnswerBody, Extent)> {
+    ) -> Result<BegunBody> {
         let mut request = S3Request::new(RequestKind::Get, Method::GET, READING).key(key);
         if let Some(range) = range {
             let last = range.end().saturating_sub(1);
@@ -240,7 +170,7 @@ impl S3Lane {
         if version.is_some_and(|version| !may_be(version, &head)) {
             return Err(self.error_of(ErrorKind::SourceChanged, READING, key, REPLACED));
         }
-        Ok((head, answer.body, found))
+        Ok(BegunBody { head, body: answer.body, range: found })
     }
 
     fn get_failed(

@@ -7,7 +7,7 @@ mod copy;
 mod delete;
 mod get;
 mod list;
-mod multipart;
+pub(super) mod multipart;
 mod put;
 mod refusal;
 mod request;
@@ -33,6 +33,7 @@ use super::http::HttpClient;
 pub(crate) use bucket::LIMITS;
 pub use bucket::{S3Bucket, S3NewObjects, S3Settings};
 use request::S3Lane;
+pub(super) use request::check_key;
 use sign::Signer;
 
 /// An opened bucket as lanes have it.

@@ -101,35 +101,13 @@ impl S3Lane {
                 Err(S3Failure::Refused { refusal, .. }) if refusal.is(&["NoSuchUpload"]) => return Ok(None),
                 Err(failure) => return Err(self.error(&request, failure)),
             };
-            let (mut next, mut is_truncated) = (String::new(), false);
-            let mut part = None;
+            let mut page = PartPage::default();
             let read = read_xml(&answer.body, "ListPartsResult", |event| {
-                let taken = || -> Option<()> {
-                    match (event, &mut part) {
-                        (XmlEvent::Open { name: "Part", depth: 2 }, part) => *part = Some(PartTag::default()),
-                        (XmlEvent::Close { name: "Part", depth: 2, .. }, part) => {
-                            parts.push(part.take().filter(|part| part.number > 0)?);
-                        }
-                        (XmlEvent::Close { name, depth: 2, text }, _) => match name {
-                            "NextPartNumberMarker" => next = text.to_owned(),
-                            "IsTruncated" => is_truncated = text.trim() == "true",
-                            _ => {}
-                        },
-                        (XmlEvent::Close { name, depth: 3, text }, Some(part)) => match name {
-                            "PartNumber" => part.number = text.parse().ok()?,
-                            "Size" => part.size_bytes = text.parse().ok()?,
-                            "ETag" => part.etag = text.to_owned(),
-                            "ChecksumCRC64NVME" => part.crc64 = crc64_of(text),
-                            _ => {}
-                        },
-                        _ => {}
-                    }
-                    Some(())
-                };
-                let mut taken = taken;
-                taken().ok_or_else(|| wrong("a part cannot be read"))
+                page.take(event).ok_or_else(|| wrong("a part cannot be read"))
             });
             read.map_err(|error| error.at(self.bucket.location_of(key)))?;
+            let PartPage { parts: some, next, is_truncated, .. } = page;
+            parts.extend(some);
             if parts.len() > LIMITS.parts_max as usize {
                 return Err(wrong("the store lists more parts than an object can have"));
             }
@@ -251,18 +229,59 @@ impl S3Lane {
     }
 }
 
+/// A page of the parts of an upload that is being read.
+#[derive(Default)]
+pub(in crate::object) struct PartPage {
+    pub(in crate::object) parts: Vec<PartTag>,
+    part: Option<PartTag>,
+    pub(in crate::object) is_truncated: bool,
+    /// Where the next page begins.
+    pub(in crate::object) next: String,
+}
+
+impl PartPage {
+    /// Takes an event; `None` if it is none of a page.
+    pub(in crate::object) fn take(&mut self, event: XmlEvent<'_>) -> Option<()> {
+        match event {
+            XmlEvent::Open { name: "Part", depth: 2 } => self.part = Some(PartTag::default()),
+            XmlEvent::Close { name: "Part", depth: 2, .. } => {
+                self.parts.push(self.part.take().filter(|part| part.number > 0)?);
+            }
+            XmlEvent::Close { name, depth: 2, text } => match name {
+                "NextPartNumberMarker" => self.next = text.to_owned(),
+                "IsTruncated" => self.is_truncated = text.trim() == "true",
+                _ => {}
+            },
+            XmlEvent::Close { name, depth: 3, text } => {
+                if let Some(part) = &mut self.part {
+                    match name {
+                        "PartNumber" => part.number = text.parse().ok()?,
+                        "Size" => part.size_bytes = text.parse().ok()?,
+                        "ETag" => part.etag = text.to_owned(),
+                        "ChecksumCRC64NVME" => part.crc64 = crc64_of(text),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
 /// A page of unfinished uploads that is being read.
 #[derive(Default)]
-struct UploadPage {
+pub(in crate::object) struct UploadPage {
     uploads: Vec<UnfinishedUpload>,
     upload: Option<UnfinishedUpload>,
-    is_truncated: bool,
+    pub(in crate::object) is_truncated: bool,
     is_encoded: bool,
     next: (String, String),
 }
 
 impl UploadPage {
-    fn take(&mut self, event: XmlEvent<'_>) -> Option<()> {
+    /// Takes an event; `None` if it is none of a page.
+    pub(in crate::object) fn take(&mut self, event: XmlEvent<'_>) -> Option<()> {
         match event {
             XmlEvent::Open { name: "Upload", depth: 2 } => self.upload = Some(UnfinishedUpload::default()),
             XmlEvent::Close { name, depth: 2, text } => match name {
@@ -291,7 +310,10 @@ impl UploadPage {
     }
 
     /// Appends the uploads, and returns where the next page begins.
-    fn finish(mut self, uploads: &mut Vec<UnfinishedUpload>) -> Option<(String, String)> {
+    pub(in crate::object) fn finish(
+        mut self,
+        uploads: &mut Vec<UnfinishedUpload>,
+    ) -> Option<(String, String)> {
         if self.is_encoded {
             self.next.0 = decode(&self.next.0)?;
             for upload in &mut self.uploads {

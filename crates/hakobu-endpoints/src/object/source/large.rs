@@ -36,8 +36,9 @@ impl PinnedVersions {
         let has_listed_time =
             !limits.lists_metadata || described(limits, head, false).metadata.mtime == file.metadata.mtime;
         // Listings may have fractions of a second that answers lack.
+        let (now, listed) = (head.uploaded, file.metadata.ctime);
         let is_listed = head.size_bytes == file.metadata.size_bytes
-            && head.uploaded.seconds == file.metadata.ctime.seconds
+            && (now == listed || now.nanoseconds == 0 && now.seconds == listed.seconds)
             && has_listed_time;
         if !is_listed {
             return Err(changed("reading"));

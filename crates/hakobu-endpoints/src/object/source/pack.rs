@@ -101,7 +101,8 @@ async fn entry(
     // A link of which the listing shows everything is the listed one or none.
     let is_another_link = shown.kinds
         && listed.kind == EntryKind::Symlink
-        && (listed.mtime, listed.size_bytes) != (now.mtime, now.size_bytes);
+        && (listed.mtime, listed.ctime.seconds, listed.size_bytes)
+            != (now.mtime, now.ctime.seconds, now.size_bytes);
     if !shown.may_be(listed.kind, now.kind) || is_another_link {
         return Err(changed("reading"));
     }
