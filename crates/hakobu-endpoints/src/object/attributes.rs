@@ -48,7 +48,7 @@ impl AttributeReader<'_> {
                     "its metadata says that it has some, and not which: hakobu-attributes is malformed";
                 let error = Error::new(ErrorKind::Corrupt, "reading the extended attributes", words);
                 Err(error
-                    .hint("copy it without them (--preserve no-xattr,no-acl), or copy it to the store again"))
+                    .hint("copy it without them (--preserve no-xattr,no-acl), or delete it in the store and copy it to it again"))
             }
         }
     }

@@ -8,7 +8,7 @@ use hakobu_core::endpoint::{
     Change, CompletionWait, FetchedPack, Pick, Picks, SourceEndpoint, SourceLane, SourceOp, SourceOutcome,
     TargetEndpoint, TargetLane, TargetOp, TargetOutcome,
 };
-use hakobu_core::entry::{Attributes, EntryMetadata, FileTime, Inode};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, UNREADABLE};
 use hakobu_core::grant::Grant;
@@ -128,7 +128,9 @@ fn fetch(lane: &mut dyn SourceLane, directory: &str, ask_for: ExtendedAsk) -> (A
     let list = SourceOp::List { root: 0, directories, budget: 0, detail };
     let Ok(SourceOutcome::Listed(mut listed)) = ask(lane, list) else { panic!("no listing") };
     let listing = Arc::new(listed.swap_remove(0).result.unwrap());
-    let entries = (0..listing.len() as u32).map(|index| Pick { index, replaces: false }).collect();
+    let is_file = |index: &u32| listing.metadata(*index as usize).kind == EntryKind::File;
+    let entries = (0..listing.len() as u32).filter(is_file);
+    let entries = entries.map(|index| Pick { index, replaces: false }).collect();
     let picks = Arc::new(Picks { listing: listing.clone(), entries, target_name: None });
     let read =
         SourceOp::ReadPack { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer: Vec::new() };

@@ -127,6 +127,14 @@ impl Drop for StoreServer {
     }
 }
 
+/// Returns the path of another program that reads and writes buckets: `rclone`, `s5cmd` or `aws`.
+///
+/// # Errors
+/// If it is not installed.
+pub fn store_client(name: &str) -> io::Result<PathBuf> {
+    program::installed(&format!("clients-1/bin/{name}"))
+}
+
 fn spawn(command: &StoreCommand, folder: &Path) -> io::Result<Child> {
     let log = fs::File::create(folder.join("log"))?;
     Command::new("sh")

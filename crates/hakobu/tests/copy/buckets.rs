@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use hakobu_testkit::sshd::no_root;
-use hakobu_testkit::stores::StoreServer;
+use hakobu_testkit::stores::{StoreServer, store_client};
 use tempfile::TempDir;
 
 use super::fidelity::{access_list, assert_equal, change, nasty, rsync_finds, set, stamp};
@@ -160,10 +161,7 @@ fn without_its_attributes_an_entry_fails() {
         store.copy().options("--preserve no-xattr,no-acl").args(&down).run_to(0);
         fs::remove_dir_all(&back).unwrap();
     }
-    let again = store.copy().options("--checksum").args(&typed).run_to(0);
-    assert_eq!(again.entries("failed"), 0);
-    fs::write(source.join("listed"), "other").unwrap();
-    set(&source.join("listed"), "user.large", &[1; 9000]);
+    fs::remove_file(store.server.data().join("bucket/x/listed")).unwrap();
     store.copy().args(&typed).run_to(0);
     assert_eq!(fs::read(&file_of).unwrap(), content, "it is written with each entry that refers to it");
     store.copy().args(["s3://bucket/x/".into(), back.clone().into_os_string()]).run_to(0);
@@ -207,4 +205,89 @@ fn names_of_one_file_return_as_such_and_others_do_not() {
     assert_ne!(inode("sub/b"), inode("a"));
     assert_eq!((inode("c"), inode("sub/d")), (inode("a"), inode("a")));
     assert_eq!(fs::read(back.join("a")).unwrap(), fs::read(at("a")).unwrap());
+}
+
+/// Runs another program of buckets in a directory, and returns all that it prints.
+fn client(store: &BucketServer, name: &str, line: &[&str]) -> String {
+    let endpoint = store.server.endpoint.as_str();
+    let mut command = Command::new(store_client(name).unwrap());
+    command.args(line).current_dir(store.place.path()).stdin(Stdio::null()).env("HOME", store.place.path());
+    command
+        .env("AWS_ACCESS_KEY_ID", store.server.access_key)
+        .env("AWS_SECRET_ACCESS_KEY", store.server.secret_key)
+        .env("AWS_ENDPOINT_URL", endpoint)
+        .env("S3_ENDPOINT_URL", endpoint)
+        .env("AWS_REGION", "us-east-1")
+        .env("RCLONE_CONFIG", "/dev/null")
+        .env("RCLONE_CONFIG_STORE_TYPE", "s3")
+        .env("RCLONE_CONFIG_STORE_PROVIDER", "Other")
+        .env("RCLONE_CONFIG_STORE_ENV_AUTH", "true")
+        .env("RCLONE_CONFIG_STORE_ENDPOINT", endpoint);
+    let ran = command.output().unwrap();
+    let printed = [ran.stdout, ran.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    assert!(ran.status.success(), "{name} {line:?}: {printed}");
+    printed
+}
+
+/// Creates files that all programs copy: no links, and modes and owners that objects without metadata have.
+fn simple(root: &Path) {
+    fs::create_dir_all(root.join("sub/deep")).unwrap();
+    for (name, size_bytes, seconds) in [
+        ("small", 10, -86_400),
+        ("sub/empty", 0, 1_000_000_000),
+        ("sub/deep/parts", 9 << 20, 1_700_000_000),
+        ("sub/odd 日本 100%+.txt", 300_000, 1_700_000_001),
+    ] {
+        let path = file(&root.join(name), size_bytes);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        stamp(&path, seconds);
+    }
+}
+
+#[test]
+fn other_programs_have_nothing_to_do_after_it_nor_it_after_them() {
+    let store = BucketServer::start();
+    let tree = store.place.path().join("tree");
+    simple(&tree);
+    set(&tree.join("small"), "user.large", &[1; 9000]);
+    let sidecars = ["--exclude", "/.hakobu.attributes/**"];
+    store.copy().args([contents(&tree), "s3://bucket/ours".into()]).run_to(0);
+    let rclone = |words: &[&str]| client(&store, "rclone", &[words, &sidecars].concat());
+    let checked = rclone(&["check", "--download", "tree", "store:bucket/ours"]);
+    assert!(checked.contains("0 differences found") && checked.contains("4 matching files"), "{checked}");
+    for (from, to) in [("tree", "store:bucket/ours"), ("store:bucket/ours", "tree")] {
+        let planned = rclone(&["sync", "--dry-run", "-v", from, to]);
+        assert!(planned.contains("There was nothing to transfer"), "{planned}");
+        assert!(!planned.contains("Skipped"), "{planned}");
+    }
+    let ours = "s3://bucket/ours/";
+    assert_eq!(client(&store, "s5cmd", &["--dry-run", "sync", "tree/", ours]), "");
+    // Otherwise it copies whatever was uploaded after the file's last change.
+    let back = ["--dry-run", "sync", "--size-only", "--exclude", "*.hakobu.attributes*"];
+    assert_eq!(client(&store, "s5cmd", &[&back[..], &["s3://bucket/ours/*", "tree/"]].concat()), "");
+    let aws = ["s3", "sync", "--dryrun", "--exclude", ".hakobu.attributes/*"];
+    for (from, to) in [("tree/", ours), (ours, "tree/")] {
+        assert_eq!(client(&store, "aws", &[&aws[..], &[from, to]].concat()), "", "{from}");
+    }
+
+    rustix::fs::removexattr(tree.join("small"), "user.large").unwrap();
+    rclone(&["sync", "tree", "store:bucket/theirs"]);
+    let theirs: OsString = "s3://bucket/theirs/".into();
+    let typed = [contents(&tree), theirs.clone()];
+    let ran = store.copy().args(&typed).run_to(0);
+    // The objects of the directories are new.
+    let changed = ["updated", "attributes_only", "failed"].map(|what| ran.entries(what));
+    assert_eq!(
+        (changed, ran.entries("created")),
+        ([0; 3], ran.entries("directories_created")),
+        "{:#}",
+        ran.report
+    );
+    assert_eq!(ran.report["bytes"]["target_written"], 0);
+    unchanged(&store.sync().args(&typed).run_to(0));
+    unchanged(&store.sync().args([theirs, tree.clone().into()]).run_to(0));
+    assert!(
+        rclone(&["sync", "--dry-run", "-v", "tree", "store:bucket/theirs"]).contains("nothing to transfer")
+    );
 }

@@ -15,9 +15,14 @@ impl Worker<'_> {
         let attempts = resend.map_or(0, |resend| resend.attempts) + 1;
         let from = node.origins.get(*origin).ok_or_else(unexpected)?;
         let index = |pick: &u32| picks.entries.get(*pick as usize).map(|pick| pick.index as usize);
+        // Asked for by itself, a block device has the times and the size of its content.
+        let is_block = |pick: &u32| {
+            index(pick).is_some_and(|index| picks.listing.metadata(index).kind == EntryKind::BlockDevice)
+        };
+        let (mut sound, stored): (Vec<u32>, Vec<u32>) = stored.into_iter().partition(is_block);
         let indices: Vec<usize> = stored.iter().filter_map(index).collect();
         let found = self.stat_source(from, &picks.listing, &indices)?;
-        let (mut sound, mut changed) = (Vec::with_capacity(stored.len()), [Vec::new(), Vec::new()]);
+        let mut changed = [Vec::new(), Vec::new()];
         let mut parted = Vec::new();
         for ((pick, index), found) in stored.into_iter().zip(indices).zip(found) {
             match self.changed_since(picks.listing.metadata(index), found, attempts) {
@@ -63,9 +68,10 @@ impl Worker<'_> {
             let from = follower.node.origins.get(follower.origin).ok_or_else(unexpected)?;
             Ok((from.root, from.path.join(&follower.name)?))
         };
+        let is_block = |follower: &LinkedName| follower.metadata.kind == EntryKind::BlockDevice;
+        let (mut sound, made): (Vec<LinkedName>, Vec<LinkedName>) = made.into_iter().partition(is_block);
         let places = made.iter().map(place).collect::<Result<Vec<_>>>()?;
         let found = self.stat_all(&places)?;
-        let mut sound = Vec::with_capacity(made.len());
         for ((mut follower, found), (_, path)) in made.into_iter().zip(found).zip(places) {
             match self.changed_since(&follower.metadata, found, 1) {
                 Ok(None) => sound.push(follower),
