@@ -10,7 +10,7 @@ use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::stores::{StoreServer, store_client};
 use tempfile::TempDir;
 
-use super::fidelity::{access_list, assert_equal, change, nasty, rsync_finds, set, stamp};
+use super::fidelity::{access_list, assert_equal, change_alike, nasty, rsync_finds, set, stamp};
 use crate::program::*;
 
 /// A server with a bucket, and a directory for trees.
@@ -98,7 +98,12 @@ fn everything_goes_into_a_bucket_and_returns() {
     let there: OsString = "s3://bucket/a/tree/".into();
     let [up, down] = [[contents(&source), there.clone()], [there.clone(), back.clone().into_os_string()]];
     let ran = store.sync().args(&up).run_to(0);
-    assert_eq!(ran.report["losses"].as_array().unwrap().len(), 0, "{:#}", ran.report);
+    assert_eq!(
+        (ran.report["losses"].as_array().unwrap().len(), ran.lost("holes")),
+        (1, 1),
+        "{:#}",
+        ran.report
+    );
     let sidecars = store.keys("a/tree/.hakobu.attributes");
     assert!((2..=6).contains(&sidecars.len()), "equal attributes share one: {sidecars:?}");
     let ran = store.sync().args(&down).run_to(0);
@@ -108,7 +113,8 @@ fn everything_goes_into_a_bucket_and_returns() {
     for typed in [&up, &down] {
         unchanged(&store.sync().args(typed).run_to(0));
     }
-    change(&source);
+    // The server has no key `a` beside a key `a/b`, so that neither can take the place of the other.
+    change_alike(&source);
     for typed in [&up, &down] {
         store.sync().args(typed).run_to(0);
     }

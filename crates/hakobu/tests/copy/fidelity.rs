@@ -135,7 +135,18 @@ pub(super) fn nasty(root: &Path) {
 }
 
 /// Makes changes of every kind that a second run has to find.
-pub(super) fn change(root: &Path) {
+fn change(root: &Path) {
+    change_alike(root);
+    let at = |name: &str| root.join(name);
+    fs::remove_file(at("large")).unwrap();
+    fs::create_dir(at("large")).unwrap();
+    file(&at("large/inside"), 10);
+    fs::remove_dir_all(at("rights")).unwrap();
+    file(&at("rights"), 10);
+}
+
+/// Makes changes after which no directory is in the place of another entry, or the other way round.
+pub(super) fn change_alike(root: &Path) {
     let at = |name: &str| root.join(name);
     fs::remove_file(at("links/deep/small")).unwrap();
     file(&at("links/deep/small"), 3000);
@@ -148,11 +159,6 @@ pub(super) fn change(root: &Path) {
     fs::remove_file(at("special/block")).unwrap();
     mknodat(CWD, at("special/block"), FileType::BlockDevice, Mode::from_raw_mode(0o600), makedev(7, 301))
         .unwrap();
-    fs::remove_file(at("large")).unwrap();
-    fs::create_dir(at("large")).unwrap();
-    file(&at("large/inside"), 10);
-    fs::remove_dir_all(at("rights")).unwrap();
-    file(&at("rights"), 10);
     fs::rename(at("names"), at("new names")).unwrap();
 }
 
