@@ -44,6 +44,8 @@ pub struct Capabilities {
     pub wants_checksum: bool,
     /// The endpoint checks the BLAKE3 of each piece that it receives, so one must be supplied.
     pub wants_digest: bool,
+    /// Holes of files become zeros.
+    pub fills_holes: bool,
     /// An entry that is asked for by itself shows the identity of its inode, if it may have other names, although listings
     /// do not describe inodes.
     pub tells_links: bool,
@@ -119,6 +121,7 @@ impl Capabilities {
             time_last_s: i64::MAX,
             hard_links: true,
             inodes: true,
+            fills_holes: false,
             tells_links: false,
             special_files: true,
             symlinks: true,

@@ -122,6 +122,7 @@ impl Job {
         let keeps = |kind| match kind {
             LossKind::Owner => target.owners,
             LossKind::HardLinks => target.hard_links,
+            LossKind::Holes => !target.fills_holes,
             LossKind::Times => target.keeps_times,
             _ => true,
         };
@@ -182,6 +183,7 @@ pub fn not_kept(target: &Capabilities, durable: bool) -> Vec<String> {
         (target.special_files, "device nodes and named pipes"),
         (target.owners, "owners"),
         (target.hard_links, "hard links"),
+        (!target.fills_holes, "holes"),
         (target.symlinks, "symbolic links"),
         (target.sets_links || !target.symlinks, "times of symbolic links"),
         (target.replaces_in_one_step, "replacing a file in one step"),

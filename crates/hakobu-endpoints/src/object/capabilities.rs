@@ -18,6 +18,7 @@ pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
         extended: Classes::USUAL | Classes::SELINUX,
         shared_names: true,
         inodes: false,
+        fills_holes: true,
         tells_links: true,
         remote: true,
         tells_file_systems: false,

@@ -45,7 +45,8 @@ mirror! {
         lists_in_order: bool,
     } without {
         // No store is reached by this protocol.
-        listed, clock, request_costs, shared_names, attributes_first, tells_links
+        listed, clock, request_costs, shared_names, attributes_first, tells_links,
+        fills_holes
     }
 }
 

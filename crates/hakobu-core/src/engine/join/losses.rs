@@ -96,7 +96,7 @@ impl EngineState<'_> {
 impl LossKind {
     /// Returns true for losses that only the listing shows.
     fn is_only_listed(self) -> bool {
-        matches!(self, Self::Flags | Self::Times | Self::HardLinks)
+        matches!(self, Self::Flags | Self::Times | Self::HardLinks | Self::Holes)
     }
 }
 
@@ -225,6 +225,9 @@ impl Join<'_> {
             && there.is_none_or(|there| there.links <= 1)
         {
             lost.push(LossKind::HardLinks);
+        }
+        if source.kind == EntryKind::File && source.sparse && setup.target.capabilities().fills_holes {
+            lost.push(LossKind::Holes);
         }
         lost.extend(self.shared.attribute_losses(source, there));
         lost
