@@ -417,6 +417,39 @@ mod tests {
     }
 
     #[test]
+    fn entries_are_taken_out_and_the_others_stay_as_they_are() {
+        let extended = Extended::new(Classes::USER, &mut [(b"user.a".to_vec(), b"b".to_vec())]).unwrap();
+        let with = |names: &[&str]| {
+            let mut pack = PackBuilder::default();
+            for (index, name) in ["f", "l", "p", "g"].into_iter().enumerate() {
+                if index % 2 == 0 {
+                    pack.directory(&EntryPath::new(format!("d{index}")).unwrap());
+                }
+                let head = RecordHead::new(name.as_bytes(), attributes()).replacing(index > 1);
+                let head = RecordHead { sparse: index == 3, extended: Some(extended.as_ref()), ..head };
+                match name {
+                    _ if !names.contains(&name) => {}
+                    "l" => pack.symlink(&head, b"text"),
+                    "p" => pack.special(&head, EntryKind::Fifo, 0),
+                    name => pack.whole_file(&head, name.as_bytes(), content_sum(name.as_bytes())),
+                }
+            }
+            pack.finish()
+        };
+        let all = with(&["f", "l", "p", "g"]);
+        for (removed, left) in [
+            (&[][..], &["f", "l", "p", "g"][..]),
+            (&[0], &["l", "p", "g"]),
+            (&[1, 2], &["f", "g"]),
+            (&[3], &["f", "l", "p"]),
+            (&[0, 1, 2, 3], &[]),
+        ] {
+            assert_eq!(without_entries(&all, removed).unwrap(), with(left), "{removed:?}");
+        }
+        assert!(without_entries(&all[..all.len() - 1], &[0]).is_err());
+    }
+
+    #[test]
     fn records_come_back_as_they_went_in() {
         let mut pack = PackBuilder::new(vec![1, 2, 3]);
         let path = EntryPath::new("a/b").unwrap();

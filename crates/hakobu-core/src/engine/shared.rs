@@ -203,6 +203,11 @@ impl EngineState<'_> {
         self.ask.miss & self.setup.job.require.iter().map(class).fold(Classes::NONE, |all, one| all | one)
     }
 
+    /// Returns true if the source fails for small entries that lose what `--require` names. An object store does not know it.
+    pub(super) fn source_refuses(&self) -> bool {
+        !self.setup.source.capabilities().tells_links
+    }
+
     /// Returns a request that looks only for extended attributes that are lost.
     pub(super) fn ask_losses(&self) -> ExtendedAsk {
         ExtendedAsk { keep: Classes::NONE, ..self.ask }

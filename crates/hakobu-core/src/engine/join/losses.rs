@@ -125,7 +125,9 @@ impl Join<'_> {
             self.examine(name, source.kind, self.shared.ask.miss).map_err(at_source)?;
         } else if stays {
             self.count_missed(name, source).map_err(at_source)?;
-        } else if self.is_large(source) && !self.shared.required().is_empty() {
+        } else if (self.is_large(source) || !self.shared.source_refuses())
+            && !self.shared.required().is_empty()
+        {
             // Checked before the whole file is read. Losses that are allowed are counted at the end.
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }

@@ -20,7 +20,7 @@ impl Worker<'_> {
             let listed = *metadata_of(&task.picks, pick).ok_or_else(unexpected)?;
             let now = told.get(&pick);
             if listed.inode.is_some() {
-                if now.and_then(|now| now.inode) != listed.inode {
+                if now.and_then(|now| now.inode) != listed.inode && !self.is_still(task, pick, &listed)? {
                     let words = "it became a name of another file, or the other way round; run it again";
                     let error = Error::new(ErrorKind::SourceChanged, "reading", words);
                     self.fail_pick(&task.node, task.origin, &task.picks, (pick, error))?;
@@ -47,6 +47,15 @@ impl Worker<'_> {
         }
         self.link(links)?;
         if firsts.is_empty() { Ok(task.clone()) } else { with_inodes(task, &firsts) }
+    }
+
+    /// Returns true if an entry is still the name of the file that it was when it was looked at. Some stores tell less of an
+    /// object with its content.
+    fn is_still(&mut self, task: &PackTask, pick: u32, listed: &EntryMetadata) -> Result<bool> {
+        let from = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
+        let place = (from.root, from.path.join(name_of(&task.picks, pick))?);
+        let found = self.stat_all(std::slice::from_ref(&place))?.pop().ok_or_else(unexpected)?;
+        Ok(matches!(found, Ok(Some(now)) if now.inode == listed.inode && listed.same_version(&now)))
     }
 
     /// Records a name that a pack has shown. Holds its directory and the scan if it does not stay in the pack.
