@@ -9,6 +9,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
+use super::placed;
 use crate::object::api::{
     CopyObject, CopySource, ListStart, ListedObject, ObjectHead, ObjectProperties, PutCondition, PutObject,
 };
@@ -35,7 +36,7 @@ impl ObjectWriter {
                 false => join_all(some.iter().map(|change| self.change(change))).await,
             };
             for (change, done) in some.iter().zip(done) {
-                match done.map_err(|error| error.at(change.path())) {
+                match done.map_err(|error| placed(error, change.path())) {
                     Ok(lost) => losses.merge(&lost, true, || change.path().as_bytes().to_vec()),
                     Err(error) if error.is_fatal() => return Err(error),
                     Err(error) => failures.push((index, error)),

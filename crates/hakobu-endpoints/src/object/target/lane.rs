@@ -22,6 +22,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::draft::{ObjectDraft, ObjectDrafts, WholePart};
 use super::homes::SidecarHomes;
 use super::links::ObjectLinks;
+use super::placed;
 use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
@@ -281,7 +282,7 @@ impl ObjectWriter {
             let (properties, _) = self.file_properties(draft, wanted, None).await?;
             self.api.begin_upload(&draft.key, &properties).await
         };
-        let upload = draft.upload.get_or_try_init(begin).await.map_err(|error| error.at(&draft.path))?;
+        let upload = draft.upload.get_or_try_init(begin).await.map_err(|error| placed(error, &draft.path))?;
         let sent = PutPart {
             key: &draft.key,
             upload,
@@ -289,7 +290,7 @@ impl ObjectWriter {
             content: part.pieces.clone(),
             crc64: Some(part.crc64),
         };
-        let tag = self.api.put_part(sent).await.map_err(|error| error.at(&draft.path))?;
+        let tag = self.api.put_part(sent).await.map_err(|error| placed(error, &draft.path))?;
         draft.stored(tag, part.extent, part.crc64);
         Ok(())
     }
@@ -344,7 +345,7 @@ impl ObjectWriter {
             Err(_) => drop(self.give_up(&draft).await),
         }
         self.drafts.forget(id);
-        let lost = finished.map_err(|error| error.at(&draft.path))?;
+        let lost = finished.map_err(|error| placed(error, &draft.path))?;
         if draft.attributes.as_ref().is_some_and(|begun| begun.inode.is_some()) {
             self.links.stored(&draft.key, draft.size_bytes());
         }

@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 use hakobu_core::requests::RequestCounts;
+use hakobu_core::{Error, Result};
 
 use super::api::{Bucket, ObjectApi};
 use super::capabilities::capabilities;
@@ -35,6 +35,15 @@ use lane::ObjectWriter;
 use links::ObjectLinks;
 use parts::{PART_BYTES, PartPlan};
 use rights::GrantedRights;
+
+/// Returns an error with the path of an entry instead of the location of its object: the place of the target is told with
+/// it.
+fn placed(mut error: Error, path: &EntryPath) -> Error {
+    if !error.is_fatal() {
+        error.at.clear();
+    }
+    error.at(path)
+}
 
 /// A directory of a bucket that is written. It need not exist.
 pub struct ObjectTarget {

@@ -13,6 +13,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
+use super::placed;
 use crate::common::future_lane::LaneBuffers;
 use crate::object::api::{PutCondition, PutObject};
 use crate::object::entry::EntryToStore;
@@ -94,7 +95,7 @@ impl ObjectWriter {
             }
             Ok(lost)
         };
-        let lost = stored.await.map_err(|error: Error| error.at(&path))?;
+        let lost = stored.await.map_err(|error: Error| placed(error, &path))?;
         Ok((path, lost))
     }
 }
