@@ -110,9 +110,28 @@ fn everything_goes_into_a_bucket_and_returns() {
     assert_eq!(ran.report["losses"].as_array().unwrap().len(), 0, "{:#}", ran.report);
     assert_equal(&source, &back);
     assert_eq!(rsync_finds(&source, &back), "");
+    let verify = || store.with(Copy::verify()).options("--allow setuid");
     for typed in [&up, &down] {
         unchanged(&store.sync().args(typed).run_to(0));
+        verify().args(typed).run_to(0);
     }
+    // A name that became a file of its own, and an attribute that is missing.
+    let [name, of] = ["links/deep/large", "attributes/three"].map(|name| back.join(name));
+    fs::rename(&name, store.place.path().join("aside")).unwrap();
+    fs::copy(store.place.path().join("aside"), &name).unwrap();
+    assert!(
+        Command::new("touch").arg("-r").arg(back.join("links/large")).arg(&name).status().unwrap().success()
+    );
+    rustix::fs::removexattr(&of, "user.long").unwrap();
+    for typed in [[&down[0], &down[1]], [&down[1], &down[0]]] {
+        let found = verify().args(typed).run();
+        let differences = found.report["differences"].as_array().unwrap();
+        let told: Vec<_> = differences.iter().map(|it| (it["path"].as_str(), it["what"].as_str())).collect();
+        let expected = [("attributes/three", "xattr"), ("links/deep/large", "links")];
+        assert!(expected.iter().all(|(path, what)| told.contains(&(Some(path), Some(what)))), "{told:?}");
+    }
+    store.sync().args(&down).run_to(0);
+    assert_eq!(rsync_finds(&source, &back), "");
     // The server has no key `a` beside a key `a/b`, so that neither can take the place of the other.
     change_alike(&source);
     for typed in [&up, &down] {
@@ -211,6 +230,34 @@ fn names_of_one_file_return_as_such_and_others_do_not() {
     assert_ne!(inode("sub/b"), inode("a"));
     assert_eq!((inode("c"), inode("sub/d")), (inode("a"), inode("a")));
     assert_eq!(fs::read(back.join("a")).unwrap(), fs::read(at("a")).unwrap());
+    // Where the target cannot link, each name is a file of its own, and counted.
+    fs::remove_dir_all(&back).unwrap();
+    fs::create_dir_all(back.join("sub")).unwrap();
+    let _mounted = Small::mount(&back.join("sub"), "size=1m");
+    let ran = store.copy().args(&down).run_to(0);
+    assert!(matches!(ran.lost("hardlinks"), 1 | 2) && ran.entries("failed") == 0, "{:#}", ran.report);
+    assert_eq!(fs::read(back.join("sub/d")).unwrap(), fs::read(at("sub/d")).unwrap());
+}
+
+#[test]
+fn what_must_be_kept_is_kept_or_refused() {
+    if no_root() {
+        return;
+    }
+    let store = BucketServer::start();
+    let source = store.place.path().join("source");
+    nasty(&source);
+    let up = [contents(&source), "s3://bucket/x".into()];
+    let ran = store.copy().options("--require holes").args(&up).run_to(2);
+    ran.says(&["--require holes", "cannot keep it"]);
+    store.copy().options("--require acl,xattr,hardlinks,owner,setid,times,flags").args(&up).run_to(0);
+    let back: OsString = store.place.path().join("back").into();
+    let down = ["s3://bucket/x/".into(), back];
+    store.copy().options("--require acl,xattr,hardlinks,owner,setid,times,flags").args(&down).run_to(0);
+    // Without leave, the bits and attributes that give rights stay behind.
+    let other = ["s3://bucket/x/".into(), store.place.path().join("other").into_os_string()];
+    let ran = store.with(Copy::new()).args(&other).run_to(3);
+    assert!(ran.lost("setid") > 0 && ran.lost("xattr") > 0, "{:#}", ran.report);
 }
 
 /// Runs another program of buckets in a directory, and returns all that it prints.

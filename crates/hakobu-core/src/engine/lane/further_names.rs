@@ -201,6 +201,7 @@ impl Worker<'_> {
 fn alone(name: &[u8], metadata: EntryMetadata, replaces: bool) -> Result<Arc<Picks>> {
     let mut listing = Listing::with_capacity(1);
     listing.push(name, metadata)?;
+    listing.mark_exact();
     let entries = vec![Pick { index: 0, replaces }];
     Ok(Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None }))
 }

@@ -28,7 +28,11 @@ impl Worker<'_> {
                 }
                 continue;
             }
-            let Some((now, inode)) = now.and_then(|now| Some((now, now.inode?))) else { continue };
+            // One that was asked for by itself has its inode, or none because it becomes a file of its own.
+            let known = task.picks.listing.is_exact();
+            let Some((now, inode)) = now.filter(|_| !known).and_then(|now| Some((now, now.inode?))) else {
+                continue;
+            };
             match self.enter_packed(task, pick, now)? {
                 LinkAction::First => drop(firsts.insert(pick, inode)),
                 LinkAction::TooMany => {}
@@ -43,6 +47,9 @@ impl Worker<'_> {
             let records: Vec<u32> = removed.iter().map(|(record, _)| *record).collect();
             fetched.pack = without_entries(&fetched.pack, &records)?;
             let picks: HashSet<u32> = removed.iter().map(|(_, pick)| *pick).collect();
+            let files = picks.iter().filter_map(|pick| told.get(pick).or(metadata_of(&task.picks, *pick)));
+            let bytes = files.filter(|it| it.kind == EntryKind::File).map(|it| it.size_bytes).sum();
+            fetched.content_bytes = fetched.content_bytes.saturating_sub(bytes);
             fetched.packed.retain(|pick| !picks.contains(pick));
         }
         self.link(links)?;
