@@ -1,4 +1,4 @@
-//! Hard links: objects with one identity, each of which has the whole content.
+//! The identities that the names of one file share.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -8,16 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::Inode;
-use hakobu_core::path::EntryPath;
-use hakobu_core::{Error, ErrorKind, Result};
 use tokio::sync::OnceCell;
 
-use super::lane::ObjectWriter;
-use crate::object::api::{CopyObject, CopySource, ObjectHead, PutCondition};
-use crate::object::entry::described;
-use crate::store::missing;
-
-const LINKING: &str = "making a hard link";
 /// The most objects that are remembered to have an identity. After that, some are looked at again.
 const KNOWN_MAX: usize = 1 << 17;
 
@@ -51,7 +43,7 @@ impl ObjectLinks {
     }
 
     /// Returns a new identity for the object at a key.
-    fn new_identity(&self, key: &str) -> Inode {
+    pub(super) fn new_identity(&self, key: &str) -> Inode {
         let mut hasher = blake3::Hasher::new_derive_key("hakobu identity of an object 1");
         hasher.update(&self.mark.file_system.to_le_bytes()).update(&self.mark.number.to_le_bytes());
         inode_of(&hasher.update(key.as_bytes()).finalize())
@@ -63,7 +55,8 @@ impl ObjectLinks {
         let _known = self.cell(key).set(size_bytes);
     }
 
-    fn cell(&self, key: &str) -> Arc<OnceCell<u64>> {
+    /// Returns what is known of the object at a key: its size, if it has an identity.
+    pub(super) fn cell(&self, key: &str) -> Arc<OnceCell<u64>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KNOWN_MAX {
             known.retain(|_, cell| !cell.initialized());
@@ -76,53 +69,6 @@ fn inode_of(hash: &blake3::Hash) -> Inode {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ..] = *hash.as_bytes();
     let (file_system, number) = ([a, b, c, d, e, f, g, h], [i, j, k, l, m, n, o, p]);
     Inode { file_system: u64::from_le_bytes(file_system), number: u64::from_le_bytes(number) }
-}
-
-impl ObjectWriter {
-    /// Makes an object another name of an existing one, by a copy inside the store.
-    ///
-    /// # Errors
-    /// `Unsupported` if the store cannot copy it.
-    pub(super) async fn link(&self, path: &EntryPath, to: &EntryPath) -> Result<()> {
-        let (key, from) = (self.key_to_write(path)?, self.root.key(to)?);
-        let cell = self.links.cell(&from);
-        let size_bytes = *cell.get_or_try_init(|| self.identified(to, &from)).await?;
-        self.check_copy(size_bytes)?;
-        let copy = CopyObject {
-            source: CopySource { bucket: None, key: &from, version: None },
-            key: &key,
-            properties: None,
-            condition: &PutCondition::None,
-        };
-        self.api.copy(copy).await.map(drop)
-    }
-
-    /// Gives an object an identity, unless it has one. Returns its size.
-    async fn identified(&self, path: &EntryPath, key: &str) -> Result<u64> {
-        let head = self.api.head(key).await?.ok_or_else(|| missing(LINKING))?;
-        if described(self.api.limits(), &head, false).stored_inode.is_none() {
-            self.check_copy(head.size_bytes)?;
-            self.give_identity((path, key), &head).await?;
-        }
-        Ok(head.size_bytes)
-    }
-
-    async fn give_identity(&self, (path, key): (&EntryPath, &str), head: &ObjectHead) -> Result<()> {
-        let there = described(self.api.limits(), head, false);
-        let attributes = there.metadata.attributes();
-        let inode = Some(self.links.new_identity(key));
-        self.copy_onto_itself((path, key, head), (&attributes, None), inode).await.map(drop)
-    }
-
-    fn check_copy(&self, size_bytes: u64) -> Result<()> {
-        match size_bytes <= self.api.limits().copy_bytes_max {
-            true => Ok(()),
-            false => {
-                let words = "the store copies no object of this size in one request";
-                Err(Error::new(ErrorKind::Unsupported, LINKING, words))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod draft;
 mod draft_journal;
 mod homes;
 mod lane;
+mod linking;
 mod links;
 mod pack;
 mod parts;
