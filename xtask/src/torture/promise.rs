@@ -378,7 +378,8 @@ impl PromiseBuilder<'_> {
                 expected.entry.inode = there.inode;
             }
         }
-        if there.is_some_and(SeenEntry::is_directory) && entry.is_directory() {
+        // The server removes a directory that is no object with its last entry, and makes it again.
+        if there.is_some_and(SeenEntry::is_directory) && entry.is_directory() && !self.able.replaces_whole {
             expected.kept = true;
             expected.entry.inode = there.map_or((0, 0), |there| there.inode);
         }
