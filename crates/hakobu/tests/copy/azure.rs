@@ -82,7 +82,7 @@ fn what_is_gone_from_the_source_goes_from_azure() {
     }
     let sync = || {
         all.run("sync", "--delete --max-delete 100")
-            .args([contents(&source), "az://container".into()])
+            .args([contents(&source), "az://container/at".into()])
             .run_to(0)
     };
     sync();
@@ -90,7 +90,7 @@ fn what_is_gone_from_the_source_goes_from_azure() {
     // A file where a directory was.
     fs::write(source.join("gone"), "file").unwrap();
     sync();
-    all.run("copy", "").args(["az://container/", "back"]).run_to(0);
+    all.run("copy", "").args(["az://container/at/", "back"]).run_to(0);
     assert_kept(&source, &all.path("back"), is_of_links);
     fs::remove_file(source.join("gone")).unwrap();
     fs::create_dir(source.join("gone")).unwrap();
@@ -98,7 +98,7 @@ fn what_is_gone_from_the_source_goes_from_azure() {
     let last = sync();
     assert_eq!((last.entries("created"), last.entries("updated")), (0, 0), "{:#}", last.report);
     fs::remove_dir_all(all.path("back")).unwrap();
-    all.run("copy", "").args(["az://container/", "back"]).run_to(0);
+    all.run("copy", "").args(["az://container/at/", "back"]).run_to(0);
     assert_kept(&source, &all.path("back"), is_of_links);
 }
 
@@ -115,7 +115,9 @@ fn a_large_object_goes_on_after_a_kill() {
     assert_ne!(running.end().code, Some(0));
     let ran = copy("").run_to(0);
     let sent = ran.report["requests"]["target"]["sent_bytes"].as_u64();
-    assert!(sent.is_some_and(|sent| sent < BYTES - (16 << 20)), "{:#}", ran.report);
+    // At least one part was there.
+    assert!(sent.is_some_and(|sent| sent < BYTES - (4 << 20)), "{:#}", ran.report);
+    assert_eq!(ran.report["resumed"], true);
     all.run("copy", "").args(["az://container/large", "back"]).run_to(0);
     assert!(fs::read(&source).unwrap() == fs::read(all.path("back")).unwrap());
 }
