@@ -115,7 +115,9 @@ fn a_large_object_goes_on_after_a_kill() {
     assert_ne!(running.end().code, Some(0));
     let ran = copy("").run_to(0);
     let sent = ran.report["requests"]["target"]["sent_bytes"].as_u64();
-    assert!(sent.is_some_and(|sent| sent < BYTES - (16 << 20)), "{:#}", ran.report);
+    // At least one part was there.
+    assert!(sent.is_some_and(|sent| sent < BYTES - (4 << 20)), "{:#}", ran.report);
+    assert_eq!(ran.report["resumed"], true);
     all.run("copy", "").args(["az://container/large", "back"]).run_to(0);
     assert!(fs::read(&source).unwrap() == fs::read(all.path("back")).unwrap());
 }
