@@ -14,9 +14,8 @@ use super::content;
 use super::group_hosts::GroupHosts;
 use super::loops;
 use super::rows::{Group, Target, Topology};
-use super::scratch_space::ScratchSpace;
+use super::scratch_space::{BUCKET, ScratchSpace};
 use super::sources::{BenchSource, Medium};
-use super::store_server::BUCKET;
 
 /// The duration of each operation on the slow file system.
 const SLOW: Duration = Duration::from_millis(1);

@@ -17,15 +17,13 @@ use hakobu_testkit::sshd::Sshd;
 
 use super::hosts::{BenchHosts, HostNetwork};
 use super::rows::Topology;
-use super::scratch_space::ScratchSpace;
+use super::scratch_space::{INSTALLED_BIN, ScratchSpace};
 use super::store_server::StoreProcess;
 
 /// The directory of tools that comes first on the local PATH.
 pub const LOCAL_BIN: &str = "local-bin";
 /// The directory of tools on the PATH of ssh sessions.
 pub const REMOTE_BIN: &str = "remote-bin";
-/// The directory of installed tools, on both PATHs.
-pub const INSTALLED_BIN: &str = "bin";
 
 /// The time that the rsync daemon has to end its sessions.
 const DAEMON_LIMIT: Duration = Duration::from_secs(20);

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, ensure};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
-use super::group_hosts::{INSTALLED_BIN, REMOTE_BIN};
+use super::group_hosts::REMOTE_BIN;
 use super::own_loopback::OwnLoopback;
-use super::scratch_space::ScratchSpace;
+use super::scratch_space::{INSTALLED_BIN, ScratchSpace};
 use super::veth::Veth;
 
 /// The time that processes on the remote host have to exit after those on the local host.

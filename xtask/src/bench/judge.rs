@@ -271,6 +271,7 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
             .methods
             .iter()
             .filter(|method| method.command.starts_with("hakobu ") && reports(&method.command))
+            .filter(|method| !method.ends_early)
             .collect();
         if ours.is_empty() || group.extra {
             return None;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use super::group_hosts::INSTALLED_BIN;
+use super::scratch_space::INSTALLED_BIN;
 
 /// A tool: its name, its origin and the command that prints its version.
 struct Tool {

@@ -7,7 +7,7 @@ use super::judge::RowResult;
 use super::machine::Machine;
 use super::memory_meter::Peaks;
 use super::peers::Peers;
-use super::rows::{BenchMethod, Table};
+use super::rows::{BenchMethod, RunMode, Table};
 use super::runs::RunCounters;
 use super::sources::BenchSource;
 use super::tuning::DdTrial;
@@ -66,6 +66,9 @@ pub struct MethodResult {
     pub source: Option<String>,
     #[serde(skip)]
     pub kind: BenchSource,
+    /// True if it is ended before its end, so that its memory says nothing.
+    #[serde(skip)]
+    pub ends_early: bool,
     /// The settings that were tried first, if the best had to be found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<DdTrial>,
@@ -103,6 +106,7 @@ impl MethodResult {
             far_command: method.remote.map(str::to_owned),
             source: method.source.map(|_| kind.describe()),
             kind,
+            ends_early: method.mode == RunMode::FirstFile,
             tried: Vec::new(),
             baseline_seconds: Vec::new(),
             wall_seconds: Vec::new(),

@@ -13,12 +13,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::content;
 use super::loops::detach_below;
 use super::sources::{BenchSource, GIB, Medium};
-use super::store_server::bucket_folder;
 
 /// The tmpfs that every Linux has.
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "hakobu-bench-";
 const TARGETS: &str = "targets";
+/// The directory of installed tools, on both PATHs.
+pub const INSTALLED_BIN: &str = "bin";
+/// The folder of buckets in memory.
+pub const STORE_FOLDER: &str = "store";
+/// The bucket of all objects.
+pub const BUCKET: &str = "bench";
 /// Memory in bytes that is left for the measured programs and other processes.
 const SPARE_BYTES: u64 = 3 * GIB;
 
@@ -250,6 +255,11 @@ impl Drop for ScratchSpace {
         remove(&self.data);
         remove(&self.tools);
     }
+}
+
+/// Returns the folder with the objects of the bucket, each a file. It exists once a server has been started.
+pub fn bucket_folder(memory: &Path) -> PathBuf {
+    memory.join(STORE_FOLDER).join(BUCKET)
 }
 
 /// Removes a file or tree. Ignores errors: the next step fails if its target still exists.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,17 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use hakobu_measure::process::{CommandGroup, listens};
 
-use super::group_hosts::INSTALLED_BIN;
 use super::rows::StoreKind;
-use super::scratch_space::ScratchSpace;
+use super::scratch_space::{INSTALLED_BIN, STORE_FOLDER, ScratchSpace, bucket_folder};
 
 const PORT: u16 = 7070;
 const ACCESS_KEY: &str = "bench";
 const SECRET_KEY: &str = "benchbench";
-/// The bucket of all objects.
-pub const BUCKET: &str = "bench";
-/// The folder of buckets in the bench's memory.
-const FOLDER: &str = "store";
 /// The time that it has to start.
 const START_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -36,7 +30,7 @@ impl StoreKind {
     /// Returns the command of the server, without its network namespace.
     fn command(self, address: Ipv4Addr, scratch: &ScratchSpace) -> Vec<String> {
         let program = scratch.installed().join(INSTALLED_BIN).join(self.tool()).display().to_string();
-        let folder = scratch.memory().join(FOLDER).display().to_string();
+        let folder = scratch.memory().join(STORE_FOLDER).display().to_string();
         match self {
             Self::Versitygw => [
                 &program,
@@ -58,11 +52,6 @@ impl StoreKind {
             .to_vec(),
         }
     }
-}
-
-/// Returns the folder with the objects of the bucket, each a file. It exists once a server has been started.
-pub fn bucket_folder(memory: &Path) -> PathBuf {
-    memory.join(FOLDER).join(BUCKET)
 }
 
 /// A server. Dropping it ends it; the objects stay.

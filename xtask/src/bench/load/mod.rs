@@ -64,7 +64,7 @@ struct LoadItem {
 }
 
 /// The state that the connections share.
-struct Load<'a> {
+struct RequestLoad<'a> {
     args: &'a LoadArgs,
     signer: &'a LoadSigner,
     items: &'a [LoadItem],
@@ -98,7 +98,8 @@ pub fn run(args: &LoadArgs) -> Result<()> {
         upload = Some(rest.split('<').next().unwrap_or_default().to_owned());
     }
     let parts = Mutex::default();
-    let load = Load { args, signer: &signer, items: &items, next: AtomicU64::new(0), content, upload, parts };
+    let load =
+        RequestLoad { args, signer: &signer, items: &items, next: AtomicU64::new(0), content, upload, parts };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..args.connections).map(|_| scope.spawn(|| load.work())).collect();
         threads.into_iter().try_for_each(|thread| match thread.join() {
@@ -109,7 +110,7 @@ pub fn run(args: &LoadArgs) -> Result<()> {
     load.complete(&path)
 }
 
-impl Load<'_> {
+impl RequestLoad<'_> {
     /// Sends requests until there are no more.
     fn work(&self) -> Result<()> {
         let mut connection = LoadConnection::open(&self.args.server, self.signer)?;
