@@ -8,7 +8,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Change, DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome};
+use hakobu_core::endpoint::{
+    Change, DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOp, TargetOutcome,
+};
 use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::losses::Losses;
