@@ -202,7 +202,7 @@ impl Session<'_> {
             proof::reported(&report, runner.method, data.paths(runner.source)?, single, in_store)?;
         }
         if group.target == Target::Equal && group.store.has_target() {
-            // What was damaged is repaired; now there is nothing to do.
+            // The damaged content is repaired; now there is nothing to do.
             self.run(hosts, group, method_run, data)?;
             runner.result.lists = Some(proof::listed(&report)?);
         }

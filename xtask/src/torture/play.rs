@@ -2,6 +2,7 @@
 
 mod lists;
 mod little_space;
+mod marks;
 mod read_only;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use super::step::{Shape, Step, StepVerb};
 use super::walk::{self, SeenEntry, Snapshot, walk};
 use super::{generate, known_violations, mutate};
 use lists::ListPromise;
+use marks::{is_blank_mark, is_mark, keeps_marks};
 
 /// The context that all histories share.
 #[derive(Clone, Debug)]
@@ -171,40 +173,8 @@ fn objects(directories: &HistoryDirectories, pool: &Pool) -> Option<ObjectTree> 
     })
 }
 
-/// Returns true if a file is a run mark, or one whose content a power cut has erased.
-fn is_mark(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| generate::is_draft(name.as_encoded_bytes()))
-        && std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= 128)
-        && std::fs::read(path)
-            .is_ok_and(|bytes| bytes.starts_with(b"hakobu run mark") || bytes.iter().all(|byte| *byte == 0))
-}
-
-/// The fixed names of marks (design 0014).
-const MARKS: [&str; 8] = [
-    ".hakobu.wt2iljbm3ke5lpkhxkt2lnlodp",
-    ".hakobu.byqlnvp2bw7ctalkg2v3kcwe6z",
-    ".hakobu.pdx3w6cpf3dmlyurvm2l2yue35",
-    ".hakobu.fnrhqhxghwvvqzcvrcstf7ifhn",
-    ".hakobu.hj7gs23f77dhlusakjlhr36vgn",
-    ".hakobu.mf7omoorvy2shjhsssoweioily",
-    ".hakobu.3pnau3gzhtixot7hhy6l72fbuu",
-    ".hakobu.zvygeitvl6wigcbkywfnhlcc7j",
-];
-
-/// Returns true if a file has the name of a mark and no content yet.
-fn is_blank_mark(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| MARKS.iter().any(|mark| name == *mark))
-        && is_mark(path)
-        && std::fs::read(path).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
-}
-
 /// The violations of a step and hakobu's output, or `None`.
 type StepOutcome = Option<(Vec<Violation>, String)>;
-
-/// Returns true if injected failures of these calls may keep a run from removing its mark.
-fn keeps_marks(calls: &str) -> bool {
-    ["unlink", "stat"].iter().any(|call| calls.contains(call))
-}
 
 /// Returns true if a run that writes has ended without a failure, whatever its fault has done.
 fn step_ended_well(scope: &StepScope<'_>, ran: &CommandResult) -> bool {

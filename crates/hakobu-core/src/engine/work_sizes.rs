@@ -16,7 +16,7 @@ const PACK_RECORDS_LEAST: u64 = 4;
 /// along. Enough that deep trees cost few round trips, and few enough that both sides are soon at work.
 const DIRECTORIES_MAX: u64 = 32;
 const PREFETCHED_MAX: u64 = 2 * 1024;
-/// The same for an end that lists in order, which is an object store: it lists all that is below a directory anyway,
+/// The maximum for an end that lists in order, which is an object store: it lists all that is below a directory anyway,
 /// and listing a directory again costs a request. Some 20 MiB.
 const PREFETCHED_IN_ORDER_MAX: u64 = 128 * 1024;
 
@@ -29,7 +29,7 @@ pub(super) struct WorkSizes {
     pub directories: usize,
     /// The number of entries of directories further down that a remote target sends along.
     pub prefetched: u32,
-    /// The same for a source.
+    /// The number of such entries of a source.
     pub prefetched_source: u32,
     /// The response time of the source's file server in nanoseconds, if it makes portions smaller.
     pub answer_ns: Option<u64>,

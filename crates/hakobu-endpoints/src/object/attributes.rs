@@ -28,7 +28,7 @@ pub(crate) struct AttributeReader<'a> {
 pub(crate) struct AskedAttributes {
     /// Those to keep, or `None` if none are.
     pub(crate) kept: Option<Arc<Extended>>,
-    /// What the entry loses.
+    /// The properties that the entry loses.
     pub(crate) lost: Vec<LossKind>,
     /// The mode bits that may be set if the entry loses its access control list. All bits if it does not.
     pub(crate) mode_mask: u32,

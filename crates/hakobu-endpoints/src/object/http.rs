@@ -28,7 +28,7 @@ pub struct HttpLimits {
     pub stall: Duration,
     /// The longest time from the first attempt to the beginning of the last one.
     pub retries: Duration,
-    /// The same before the store has ever answered, when a wrong address is more likely than a store that is busy.
+    /// The longest such time before the store has ever answered, when a wrong address is more likely than a store that is busy.
     pub first_answer: Duration,
 }
 

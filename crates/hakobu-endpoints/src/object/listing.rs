@@ -161,7 +161,7 @@ impl KeyLister<'_> {
                 listing.push(page.listing.name(index), *page.listing.metadata(index))?;
             }
             page.listing.refused().iter().for_each(|refused| listing.refuse(refused.clone()));
-            // What is more than the budget would be left out later.
+            // Entries beyond the budget would be left out later.
             if came <= budget {
                 came += page.below.iter().map(entries_of).sum::<usize>();
                 along.extend(page.below);
@@ -347,7 +347,7 @@ impl KeyLister<'_> {
                 KeyEntry::Prefix(below) => self.is_of_sidecars(below).await?,
             };
             // Some stores show both the object of a directory and what is below it.
-            let is_known = listing.len() > 0 && listing.name(listing.len() - 1) == name;
+            let is_known = !listing.is_empty() && listing.name(listing.len() - 1) == name;
             if !is_hidden && !is_known {
                 listing.push(name, metadata)?;
             }

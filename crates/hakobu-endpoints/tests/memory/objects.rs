@@ -140,7 +140,7 @@ fn an_object_in_the_place_of_a_directory_is_removed() {
     assert!(made.fatal.is_none() && made.failures.is_empty(), "{:?} {:?}", made.fatal, made.failures);
     assert_eq!(contents_of(&*objects), contents_of(&*source));
 
-    // What the source has beside the directory stays.
+    // An entry that the source has beside the directory stays.
     let (both, copied) = (Arc::new(MemoryObjectStore::new()), Arc::new(MemoryObjectStore::new()));
     both.upload(b"a", b"object");
     both.upload(b"a/b", b"in a directory");

@@ -236,7 +236,7 @@ fn an_entry_without_its_sidecar_is_unreadable() {
         assert_eq!((failed, in_pack(&fetched).len()), (vec![&b"a"[..]], 2));
         let (_, fetched) = fetch(&mut *lane, "", ExtendedAsk::default());
         assert_eq!((fetched.failures.len(), in_pack(&fetched).len()), (0, 3), "nobody asked for them");
-        // What the classes are is in the metadata of the entry, so that a listing need not read them.
+        // The classes are in the metadata of the entry, so that a listing need not read them.
         assert_eq!(all.stat("a").extended, large.as_ref().digest());
         let detail = Detail { extended: Classes::USER, ..Detail::default() };
         let Ok(SourceOutcome::Stat(Some(found))) =
@@ -316,7 +316,7 @@ fn names_of_one_file_share_an_identity() {
     assert!(two.is_some() && two != one && two == inode(&mut later, "b2") && two == inode(&mut later, "b3"));
     assert_eq!(inode(&mut later, "a4"), one);
     assert_eq!(later.stat("b").extended, extended(10).as_ref().digest());
-    // The same inode number in another run, perhaps on another machine, is another file.
+    // An equal inode number in another run, perhaps on another machine, is another file.
     later.store(&[("c", b"x", Some(&extended(10)))], vec![(0, INODE)]);
     assert_ne!(inode(&mut later, "c"), one);
     let missing = TargetOp::Apply { changes: vec![link("x", "missing")] };

@@ -335,13 +335,14 @@ fn core_and_proto_open_no_socket_and_read_no_clock() {
 }
 
 /// Files of data paths in which the position of a descriptor may be used, each with the reason.
-const POSITIONED: [(&str, &str); 10] = [
+const POSITIONED: [(&str, &str); 11] = [
     ("crates/hakobu-endpoints/src/local/stream_source.rs", "a pipe has no offsets"),
     ("crates/hakobu-endpoints/src/local/target_side/stream.rs", "a pipe has no offsets"),
     ("crates/hakobu-endpoints/src/sftp/connection.rs", "the pipes of ssh"),
     ("crates/hakobu-endpoints/src/sftp/outgoing.rs", "the pipes of ssh"),
     ("crates/hakobu-endpoints/src/local/journal.rs", "a journal is no content: it is appended to"),
     ("crates/hakobu-endpoints/src/object/upload_journal.rs", "lines of a journal, which it reads at offsets"),
+    ("crates/hakobu-endpoints/src/object/credentials/gcs.rs", "a file of credentials"),
     ("crates/hakobu-endpoints/src/local/target_side/state.rs", "a note of this program's own"),
     ("crates/hakobu-endpoints/src/local/target_side/run_marks.rs", "what the kernel tells of this boot"),
     ("crates/hakobu-endpoints/src/local/accounts.rs", "the system's list of accounts"),

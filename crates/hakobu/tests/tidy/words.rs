@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 98] = [
+const VERBS: [&str; 99] = [
     "abort",
     "accept",
     "add",
@@ -67,6 +67,7 @@ const VERBS: [&str; 98] = [
     "put",
     "quote",
     "read",
+    "recheck",
     "record",
     "refuse",
     "regenerate",
@@ -229,7 +230,7 @@ fn vague_comments_are_told_from_others() {
 #[test]
 fn the_size_of_the_product_is_bounded() {
     // Raise this only for a new part of the product.
-    const LINES_MAX: usize = 115_000;
+    const LINES_MAX: usize = 120_000;
     let mut lines = 0;
     for path in sources().into_iter().filter(|path| !is_test(path)) {
         let name = path.to_string_lossy().into_owned();

@@ -37,7 +37,7 @@ enum LoadKind {
 /// Send requests to a store and do nothing else
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// What is sent
+    /// The requests that are sent
     kind: LoadKind,
     /// The bucket and the prefix, or the key
     #[arg(long)]

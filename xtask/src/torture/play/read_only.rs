@@ -47,7 +47,7 @@ impl PlayState<'_> {
             let of = |side: &Snapshot| side.get(path).map_or(0, |entry| entry.mtime.s);
             self.able.seen_early_step_ns > 1 && of(source) < 0 && of(source).abs_diff(of(target)) < 2
         };
-        // What has no metadata in a store is compared with what new files get.
+        // An entry without metadata in a store is compared with what new files get.
         let is_bare = |path: &Name| {
             let of = |side: &Snapshot| side.get(path).and_then(|entry| entry.stored);
             [of(source), of(target)].into_iter().flatten().any(|stored| stored.is_bare)

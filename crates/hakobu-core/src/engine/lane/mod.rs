@@ -417,7 +417,7 @@ impl<'a> Worker<'a> {
         }
         self.target.flush();
         loop {
-            // What is done with another answer may ask as well, and wait for its own result.
+            // The handling of another answer may ask as well, and wait for its own result.
             if let Some(result) = self.told.remove(&ticket) {
                 return result;
             }

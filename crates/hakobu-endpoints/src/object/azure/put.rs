@@ -43,7 +43,7 @@ impl AzureRequest<'_> {
         if let Some(content_type) = wanted_type.or(properties.content_type.as_ref()) {
             self = self.header(CONTENT_TYPE, content_type)?;
         }
-        // What has no content is read in listings, and costs the same in each tier.
+        // An entry without content is read in listings, and costs the same in each tier.
         let wanted_tier = usual.access_tier.as_ref().or(properties.storage_class.as_ref());
         if let Some(tier) = wanted_tier.filter(|_| !is_marker) {
             self = self.header(ACCESS_TIER, tier)?;

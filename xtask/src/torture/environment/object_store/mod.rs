@@ -35,7 +35,7 @@ pub struct TortureStore {
     process: Child,
     folder: PathBuf,
     port: u16,
-    /// What hakobu reaches instead of the server.
+    /// The proxy that hakobu reaches instead of the server.
     pub proxy: StoreProxy,
 }
 

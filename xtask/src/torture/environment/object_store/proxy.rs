@@ -194,16 +194,16 @@ fn copy_exactly(input: &mut impl Read, output: &mut impl Write, length: u64) -> 
 }
 
 /// Counts a request of the server while it exists.
-struct PendingRequest<'a>(&'a ProxyState);
+struct ProxiedRequest<'a>(&'a ProxyState);
 
-impl<'a> PendingRequest<'a> {
+impl<'a> ProxiedRequest<'a> {
     fn new(state: &'a ProxyState) -> Self {
         state.pending.fetch_add(1, Ordering::SeqCst);
         Self(state)
     }
 }
 
-impl Drop for PendingRequest<'_> {
+impl Drop for ProxiedRequest<'_> {
     fn drop(&mut self) {
         self.0.pending.fetch_sub(1, Ordering::SeqCst);
     }
@@ -240,7 +240,7 @@ fn serve(state: &ProxyState, client: &TcpStream) -> io::Result<()> {
             }
             RequestFate::CutAnswer(_) | RequestFate::Deny => {}
         }
-        let pending = PendingRequest::new(state);
+        let pending = ProxiedRequest::new(state);
         (&mut &server).write_all(&request.bytes)?;
         copy_body(&request, &mut from_client, &server, u64::MAX)?;
         let mut answer = read_head(&mut from_server)?.ok_or(io::ErrorKind::UnexpectedEof)?;

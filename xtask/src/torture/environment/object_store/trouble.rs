@@ -1,4 +1,4 @@
-//! What happens to the requests of a troubled store.
+//! The faults of requests to a troubled store.
 
 use super::super::super::rng::Rng;
 
@@ -9,7 +9,7 @@ pub struct StoreTrouble {
     percent: u64,
 }
 
-/// What happens to one request.
+/// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFate {
     /// It is forwarded, after so many milliseconds.

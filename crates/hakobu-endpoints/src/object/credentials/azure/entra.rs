@@ -239,7 +239,7 @@ async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken> {
         return Ok(token);
     }
     let words = ["error_description", "error"].iter().find_map(|name| told.get(name)?.as_str());
-    // What follows the first line are identifiers of the request.
+    // Behind the first line are identifiers of the request.
     let words = words.and_then(|words| words.lines().next()).map(str::to_owned);
     Err(unauthenticated(words.unwrap_or_else(|| format!("{STATUS} {status}"))))
 }

@@ -76,7 +76,7 @@ impl EntraToken {
     }
 }
 
-/// What is added to a request.
+/// The proof that is added to a request.
 #[derive(Clone)]
 pub(crate) enum AzureProof {
     Anonymous,
