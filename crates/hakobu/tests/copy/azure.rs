@@ -110,7 +110,7 @@ fn a_large_object_goes_on_after_a_kill() {
     let copy = |options: &str| all.run("copy", options).arg(&source).arg("az://container/large");
     let mut running = copy("--bwlimit 40M").start();
     running.wait_until_under_way();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(std::time::Duration::from_millis(3500));
     running.signal(Signal::KILL);
     assert_ne!(running.end().code, Some(0));
     let ran = copy("").run_to(0);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hakobu_core::{ErrorKind, Result};
 use http::Method;
 
-use super::LIMITS;
+use super::container::LIMITS;
 use super::get::{INSPECTING, METADATA_PREFIX};
 use super::put::{has_metadata, is_checked, version_of};
 use super::request::{AzureFailure, AzureLane, AzureRequest};

@@ -6,7 +6,7 @@ use hakobu_core::entry::FileTime;
 use hakobu_core::{Error, ErrorKind, Result};
 use http::Method;
 
-use super::LIMITS;
+use super::container::LIMITS;
 use super::get::{INSPECTING, is_folder};
 use super::request::{AzureLane, AzureRequest};
 use super::spelling::{etag_of, md5_of};

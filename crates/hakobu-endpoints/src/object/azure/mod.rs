@@ -5,6 +5,7 @@
 //! tools have it.
 
 mod blocks;
+mod container;
 mod copy;
 mod delete;
 mod get;
@@ -16,125 +17,20 @@ mod spelling;
 mod target;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::extent::Extent;
-use hakobu_core::key_spelling::KeySpelling;
 
 use super::api::{
-    ApiReply, Bucket, ChecksumKind, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi,
-    ObjectBody, ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart,
-    RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
+    ApiReply, Bucket, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi, ObjectBody,
+    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
+    StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
 pub use super::credentials::azure::AzureEnvironment;
-use super::credentials::azure::{AzureConfiguration, AzureCredentials};
-use super::http::{HttpClient, HttpLimits, HttpShared};
-use super::metadata::MetadataConvention;
-pub use put::AzureNewObjects;
+use super::http::HttpClient;
+use container::LIMITS;
+pub use container::{AzureContainer, AzureNewObjects, AzureSettings};
 use request::AzureLane;
-use target::AzureTarget;
-
-/// The limits of Azure.
-const LIMITS: StoreLimits = StoreLimits {
-    part_bytes_min: 1,
-    part_bytes_max: 4000 << 20,
-    parts_max: 50_000,
-    object_bytes_max: 50_000 * (4000 << 20),
-    put_bytes_max: 5000 << 20,
-    copy_bytes_max: 50_000 * (4000 << 20),
-    // They are counted in UTF-16 units, which take three bytes at most.
-    key_bytes_max: 3072,
-    metadata_bytes_max: 8192,
-    delete_batch: 256,
-    list_page: 5000,
-    // Prefixes and blobs are in an order of their own.
-    lists_bytewise: false,
-    lists_metadata: true,
-    conditional_put: true,
-    checksum: Some(ChecksumKind::Crc64),
-    convention: MetadataConvention::Azure,
-    spelling: KeySpelling::Azure,
-};
-
-/// A container to open, and how.
-#[derive(Clone, Debug, Default)]
-pub struct AzureSettings {
-    /// The name of the container.
-    pub container: String,
-    /// The storage account; `None` for that of the environment.
-    pub account: Option<String>,
-    /// The URL of the account's blobs; `None` for that of the environment, or else of Azure.
-    pub endpoint: Option<String>,
-    /// True to send no credentials at all, for public containers.
-    pub is_anonymous: bool,
-    /// The variables with account and credentials.
-    pub environment: AzureEnvironment,
-    /// The properties of objects that are written.
-    pub new_objects: AzureNewObjects,
-    /// Time limits.
-    pub limits: HttpLimits,
-}
-
-/// An opened container.
-pub struct AzureContainer {
-    /// The location as it was typed.
-    location: String,
-    target: AzureTarget,
-    new_objects: AzureNewObjects,
-    http: Arc<HttpShared>,
-    credentials: AzureCredentials,
-    /// True since the store has answered anything.
-    has_answered: AtomicBool,
-}
-
-impl AzureContainer {
-    /// Reads credentials and configuration. Nothing is sent to the store. Do not call it on a runtime.
-    ///
-    /// # Errors
-    /// `Unauthenticated` if there are no credentials, `Usage` if the account is not known or the endpoint cannot be one.
-    pub fn open(settings: AzureSettings) -> Result<Arc<Self>> {
-        let AzureSettings { container, account, endpoint, is_anonymous, environment, new_objects, limits } =
-            settings;
-        let configured = AzureConfiguration::of(&environment, account.as_deref())?;
-        let target = match (&endpoint, &configured.endpoint) {
-            (Some(typed), _) => match AzureTarget::new(&container, account.as_deref(), Some(typed))? {
-                // It does not tell the account.
-                target if target.account.is_empty() => {
-                    AzureTarget::new(&container, configured.account.as_deref(), Some(typed))?
-                }
-                target => target,
-            },
-            (None, told) => AzureTarget::new(&container, configured.account.as_deref(), told.as_deref())?,
-        };
-        let credentials = match is_anonymous {
-            true => AzureCredentials::none(),
-            false => AzureCredentials::load(&environment, &target.account)?,
-        };
-        let location = match account {
-            Some(account) => format!("az://{container}@{account}"),
-            None => format!("az://{container}"),
-        };
-        let http = Arc::new(HttpShared { limits, ..HttpShared::default() });
-        let has_answered = AtomicBool::new(false);
-        Ok(Arc::new(Self { location, target, new_objects, http, credentials, has_answered }))
-    }
-
-    fn set_answered(&self) {
-        self.has_answered.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the longest time from the first attempt of a request to the beginning of the last one.
-    fn retries(&self) -> Duration {
-        let HttpLimits { retries, first_answer, .. } = self.http.limits;
-        if self.has_answered.load(Ordering::Relaxed) { retries } else { retries.min(first_answer) }
-    }
-
-    fn location_of(&self, key: &str) -> String {
-        format!("{}/{key}", self.location)
-    }
-}
 
 /// An opened container as lanes have it.
 impl Bucket for Arc<AzureContainer> {

@@ -4,6 +4,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, Method};
 
+use super::container::AzureNewObjects;
 use super::get::{METADATA_PREFIX, is_folder};
 use super::request::{AzureFailure, AzureLane, AzureRequest};
 use super::spelling::{crc64_of, crc64_text, etag_of};
@@ -17,15 +18,6 @@ pub(super) const CRC64: HeaderName = HeaderName::from_static("x-ms-content-crc64
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
 const CONTENT_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
 const ACCESS_TIER: HeaderName = HeaderName::from_static("x-ms-access-tier");
-
-/// The properties that the user wants for all objects that are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AzureNewObjects {
-    /// The content type of everything that is no directory; `None` follows the entry.
-    pub content_type: Option<String>,
-    /// The access tier.
-    pub access_tier: Option<String>,
-}
 
 impl AzureRequest<'_> {
     /// Adds the properties of a new object, the object of a directory or another. `usual` has those that the user wants

@@ -8,7 +8,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
-use super::AzureContainer;
+use super::container::AzureContainer;
 use super::refusal::{AuthKind, AzureRefusal, AzureRemedy, RefusedByAzure};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::azure::AzureProof;

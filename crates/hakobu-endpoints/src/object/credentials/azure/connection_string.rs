@@ -2,7 +2,7 @@
 
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::{AzureEnvironment, CONNECTION_STRING, LOADING};
+use super::environment::{AzureEnvironment, CONNECTION_STRING, LOADING};
 
 /// The account, key and address that Microsoft's emulators have.
 const EMULATOR: &str = "AccountName=devstoreaccount1;\

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hakobu_core::{Error, Result};
 use serde_json::Value;
 
-use super::{AzureEnvironment, EntraToken, HINT, LOADING, unauthenticated};
+use super::environment::{AzureEnvironment, EntraToken, HINT, LOADING, unauthenticated};
 
 const RESOURCE: &str = "https://storage.azure.com";
 const SCOPE: &str = "https://storage.azure.com/.default";
@@ -191,23 +191,36 @@ async fn from_authority(authority: &str, form: &[(&str, &str)]) -> Result<EntraT
         .post(format!("{authority}/oauth2/v2.0/token"))
         .header("Content-Type", "application/x-www-form-urlencoded")
         .body(body.join("&"));
-    answered(request).await
+    answered(request).await.map_err(TokenFailure::into_error)
 }
 
 async fn from_machine(url: &str, (name, value): &(&'static str, String)) -> Result<EntraToken> {
     let client = client(MACHINE_CONNECT_LIMIT, false)?;
     let told = answered(client.get(url).header(*name, value)).await;
     // Elsewhere, something else may have the address.
-    told.map_err(|error| match [NO_ANSWER, STATUS].iter().any(|start| error.detail.starts_with(start)) {
-        true => unauthenticated("there are none for Azure").hint(HINT),
-        false => error.hint(
+    told.map_err(|failure| match failure {
+        TokenFailure::NoServer(_) => unauthenticated("there are none for Azure").hint(HINT),
+        TokenFailure::Refused(error) => error.hint(
             "check the identity that is assigned to this machine, and AZURE_CLIENT_ID if it has several",
         ),
     })
 }
 
-const NO_ANSWER: &str = "no answer";
-const STATUS: &str = "the server of tokens answers with status";
+/// The reason why there is no token.
+enum TokenFailure {
+    /// Nothing answers, or something that is no server of tokens.
+    NoServer(Error),
+    /// The server refuses.
+    Refused(Error),
+}
+
+impl TokenFailure {
+    fn into_error(self) -> Error {
+        match self {
+            Self::NoServer(error) | Self::Refused(error) => error,
+        }
+    }
+}
 
 fn client(connect: Duration, takes_proxies: bool) -> Result<reqwest::Client> {
     let mut building = reqwest::Client::builder()
@@ -220,17 +233,19 @@ fn client(connect: Duration, takes_proxies: bool) -> Result<reqwest::Client> {
     building.build().map_err(|error| unauthenticated(error.to_string()))
 }
 
-async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken> {
+async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken, TokenFailure> {
     let lost = |error: reqwest::Error| {
         // The address may have a secret in it.
-        unauthenticated(format!("{NO_ANSWER} from the server of tokens: {}", error.without_url()))
+        let words = format!("no answer from the server of tokens: {}", error.without_url());
+        TokenFailure::NoServer(unauthenticated(words))
     };
     let mut answer = request.send().await.map_err(lost)?;
     let status = answer.status().as_u16();
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(lost)? {
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(unauthenticated("the server of tokens answers without an end"));
+            let words = "the server of tokens answers without an end";
+            return Err(TokenFailure::Refused(unauthenticated(words)));
         }
         body.extend_from_slice(&chunk);
     }
@@ -241,7 +256,13 @@ async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken> {
     let words = ["error_description", "error"].iter().find_map(|name| told.get(name)?.as_str());
     // Behind the first line are identifiers of the request.
     let words = words.and_then(|words| words.lines().next()).map(str::to_owned);
-    Err(unauthenticated(words.unwrap_or_else(|| format!("{STATUS} {status}"))))
+    Err(match words {
+        Some(words) => TokenFailure::Refused(unauthenticated(words)),
+        None => {
+            let words = format!("the server of tokens answers with status {status}");
+            TokenFailure::NoServer(unauthenticated(words))
+        }
+    })
 }
 
 fn from_az(az: &Path) -> Result<EntraToken> {

@@ -3,84 +3,35 @@
 
 mod connection_string;
 mod entra;
+mod environment;
 pub(crate) mod shared_key;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use hakobu_core::{Error, ErrorKind, Result};
+use hakobu_core::Result;
 
 use connection_string::ConnectionString;
 use entra::TokenSource;
+pub use environment::AzureEnvironment;
+pub(crate) use environment::EntraToken;
+use environment::{CONNECTION_STRING, HINT, unauthenticated};
 use shared_key::SharedKey;
 
-const LOADING: &str = "reading the credentials";
-const HINT: &str =
-    "set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, or run az login";
 /// The time before the end of a token at which it is renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(300);
 
 const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
-const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
 const KEYS: [&str; 2] = ["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"];
 const SAS: &str = "AZURE_STORAGE_SAS_TOKEN";
 /// `login` for identities only.
 const AUTH_MODE: &str = "AZURE_STORAGE_AUTH_MODE";
 
-/// The environment variables that name an account and credentials.
-#[derive(Clone, Default)]
-pub struct AzureEnvironment(BTreeMap<String, String>);
-
-impl AzureEnvironment {
-    /// Returns the variables of this process.
-    pub fn of_process() -> Self {
-        let is_known = |name: &str| {
-            ["AZURE_", "AZCOPY_AUTO_LOGIN_TYPE", "IDENTITY_"].iter().any(|start| name.starts_with(start))
-                || name == "PATH"
-        };
-        std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(name, _)| is_known(name))
-            .collect()
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
-    }
-}
-
-impl FromIterator<(String, String)> for AzureEnvironment {
-    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
-        Self(variables.into_iter().collect())
-    }
-}
-
-impl std::fmt::Debug for AzureEnvironment {
-    /// Leaves the values out.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// A token of Microsoft Entra.
-#[derive(Clone)]
-pub(crate) struct EntraToken {
-    pub(crate) token: String,
-    pub(crate) expires: SystemTime,
-}
-
-impl EntraToken {
-    fn ends_within(&self, time: Duration) -> bool {
-        self.expires <= SystemTime::now() + time
-    }
-}
-
 /// The proof that is added to a request.
 #[derive(Clone)]
 pub(crate) enum AzureProof {
     Anonymous,
-    Key(SharedKey),
+    Key(Arc<SharedKey>),
     /// A shared access signature, as it stands in a query.
     Sas(Arc<str>),
     Token(Arc<EntraToken>),
@@ -218,10 +169,6 @@ impl AzureCredentials {
     }
 }
 
-fn unauthenticated(cause: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Unauthenticated, LOADING, cause.into())
-}
-
 fn shared_key(account: Option<&str>, key: &str, variable: &str) -> Result<AzureCredentials> {
     let Some(account) = account else {
         return Err(unauthenticated("the account that the key belongs to is not known")
@@ -230,7 +177,7 @@ fn shared_key(account: Option<&str>, key: &str, variable: &str) -> Result<AzureC
     let key = SharedKey::new(account, key).ok_or_else(|| {
         unauthenticated(format!("{variable} has no key of a storage account, which is base64"))
     })?;
-    Ok(AzureCredentials::fixed(AzureProof::Key(key)))
+    Ok(AzureCredentials::fixed(AzureProof::Key(Arc::new(key))))
 }
 
 fn sas_of(sas: &str, variable: &str) -> Result<AzureCredentials> {
