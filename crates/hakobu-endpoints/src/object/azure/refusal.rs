@@ -193,7 +193,7 @@ impl AzureRefusal {
             return error(ErrorKind::Conflict, "another program has begun to upload it".to_owned())
                 .hint("let that one finish; what it leaves behind is removed after a week");
         }
-        if let Some(error) = self.authentication(*auth, *account) {
+        if let Some(error) = self.authentication(*auth, account) {
             return Error::new(ErrorKind::Unauthenticated, during, error.0).at(location).hint(error.1);
         }
         if matches!(self.status, 401 | 403) {

@@ -80,7 +80,7 @@ impl EntraToken {
 #[derive(Clone)]
 pub(crate) enum AzureProof {
     Anonymous,
-    Key(SharedKey),
+    Key(Arc<SharedKey>),
     /// A shared access signature, as it stands in a query.
     Sas(Arc<str>),
     Token(Arc<EntraToken>),
@@ -230,7 +230,7 @@ fn shared_key(account: Option<&str>, key: &str, variable: &str) -> Result<AzureC
     let key = SharedKey::new(account, key).ok_or_else(|| {
         unauthenticated(format!("{variable} has no key of a storage account, which is base64"))
     })?;
-    Ok(AzureCredentials::fixed(AzureProof::Key(key)))
+    Ok(AzureCredentials::fixed(AzureProof::Key(Arc::new(key))))
 }
 
 fn sas_of(sas: &str, variable: &str) -> Result<AzureCredentials> {
