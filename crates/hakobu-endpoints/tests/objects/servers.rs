@@ -80,7 +80,7 @@ impl Harness for ContainersOfServer {
             ..AzureSettings::default()
         };
         let access = BucketAccess::new(Arc::new(AzureContainer::open(settings).unwrap()), None);
-        let root = EntryPath::new(if number % 2 == 0 { "" } else { "some/where" }).unwrap();
+        let root = EntryPath::new(if number.is_multiple_of(2) { "" } else { "some/where" }).unwrap();
         Box::new(InBucket { access, root })
     }
 }
@@ -131,7 +131,7 @@ impl Harness for GcsBucketsOfServer {
             ..GcsSettings::default()
         };
         let access = BucketAccess::new(Arc::new(GcsBucket::open(settings).unwrap()), None);
-        let root = EntryPath::new(if number % 2 == 0 { "" } else { "some/where" }).unwrap();
+        let root = EntryPath::new(if number.is_multiple_of(2) { "" } else { "some/where" }).unwrap();
         Box::new(InBucket { access, root })
     }
 }

@@ -185,12 +185,13 @@ impl Findings {
         let of_source = self.store(reached, written, source);
         // An option that is wrong is wrong for both, and told once.
         let of_target = Self::default().store(reached, written, target);
-        let is_s3 =
-            |end: Option<&Location>| end.and_then(Location::store).is_some_and(|store| store.scheme == "s3");
-        match (is_s3(source), is_s3(target)) {
-            (false, true) => (of_source.without_s3(), of_target),
-            (true, false) => (of_source, of_target.without_s3()),
-            _ => (of_source, of_target),
+        let is = |end: Option<&Location>, s3: bool| {
+            end.and_then(Location::store).is_some_and(|store| (store.scheme == "s3") == s3)
+        };
+        match () {
+            () if is(source, false) && is(target, true) => (of_source.without_s3(), of_target),
+            () if is(source, true) && is(target, false) => (of_source, of_target.without_s3()),
+            () => (of_source, of_target),
         }
     }
 }

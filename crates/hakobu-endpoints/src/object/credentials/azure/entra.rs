@@ -191,7 +191,7 @@ async fn from_authority(authority: &str, form: &[(&str, &str)]) -> Result<EntraT
         .post(format!("{authority}/oauth2/v2.0/token"))
         .header("Content-Type", "application/x-www-form-urlencoded")
         .body(body.join("&"));
-    answered(request).await.map_err(TokenFailure::into_error)
+    answered(request).await.map_err(EntraFailure::into_error)
 }
 
 async fn from_machine(url: &str, (name, value): &(&'static str, String)) -> Result<EntraToken> {
@@ -199,22 +199,22 @@ async fn from_machine(url: &str, (name, value): &(&'static str, String)) -> Resu
     let told = answered(client.get(url).header(*name, value)).await;
     // Elsewhere, something else may have the address.
     told.map_err(|failure| match failure {
-        TokenFailure::NoServer(_) => unauthenticated("there are none for Azure").hint(HINT),
-        TokenFailure::Refused(error) => error.hint(
+        EntraFailure::NoServer(_) => unauthenticated("there are none for Azure").hint(HINT),
+        EntraFailure::Refused(error) => error.hint(
             "check the identity that is assigned to this machine, and AZURE_CLIENT_ID if it has several",
         ),
     })
 }
 
 /// The reason why there is no token.
-enum TokenFailure {
+enum EntraFailure {
     /// Nothing answers, or something that is no server of tokens.
     NoServer(Error),
     /// The server refuses.
     Refused(Error),
 }
 
-impl TokenFailure {
+impl EntraFailure {
     fn into_error(self) -> Error {
         match self {
             Self::NoServer(error) | Self::Refused(error) => error,
@@ -233,11 +233,11 @@ fn client(connect: Duration, takes_proxies: bool) -> Result<reqwest::Client> {
     building.build().map_err(|error| unauthenticated(error.to_string()))
 }
 
-async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken, TokenFailure> {
+async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken, EntraFailure> {
     let lost = |error: reqwest::Error| {
         // The address may have a secret in it.
         let words = format!("no answer from the server of tokens: {}", error.without_url());
-        TokenFailure::NoServer(unauthenticated(words))
+        EntraFailure::NoServer(unauthenticated(words))
     };
     let mut answer = request.send().await.map_err(lost)?;
     let status = answer.status().as_u16();
@@ -245,7 +245,7 @@ async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken, TokenF
     while let Some(chunk) = answer.chunk().await.map_err(lost)? {
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
             let words = "the server of tokens answers without an end";
-            return Err(TokenFailure::Refused(unauthenticated(words)));
+            return Err(EntraFailure::Refused(unauthenticated(words)));
         }
         body.extend_from_slice(&chunk);
     }
@@ -257,10 +257,10 @@ async fn answered(request: reqwest::RequestBuilder) -> Result<EntraToken, TokenF
     // Behind the first line are identifiers of the request.
     let words = words.and_then(|words| words.lines().next()).map(str::to_owned);
     Err(match words {
-        Some(words) => TokenFailure::Refused(unauthenticated(words)),
+        Some(words) => EntraFailure::Refused(unauthenticated(words)),
         None => {
             let words = format!("the server of tokens answers with status {status}");
-            TokenFailure::NoServer(unauthenticated(words))
+            EntraFailure::NoServer(unauthenticated(words))
         }
     })
 }
