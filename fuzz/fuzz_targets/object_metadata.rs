@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
             _ => None,
         };
         // Written again, it is read as the same entry.
-        let again = ObjectEntry { metadata: &entry, extended, digest: read.digest.as_ref() };
+        let again = ObjectEntry { metadata: &entry, owner: true, extended, digest: read.digest.as_ref() };
         let again = convention.encode(&again);
         if again.sidecar.is_some()
             || matches!(read.extended, ObjectExtended::Sidecar(_) | ObjectExtended::Malformed)
