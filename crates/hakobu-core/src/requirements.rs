@@ -187,7 +187,8 @@ pub fn not_kept(target: &Capabilities, durable: bool) -> Vec<String> {
         (target.symlinks, "symbolic links"),
         (target.sets_links || !target.symlinks, "times of symbolic links"),
         (target.replaces_in_one_step, "replacing a file in one step"),
-        (target.tells_room, "the reason why a write fails"),
+        // An object store has all the room there is.
+        (target.tells_room || target.shared_names, "the reason why a write fails"),
         (target.flushes || !durable, "certainty that it is on stable storage"),
     ];
     lost.extend(abilities.iter().filter(|(able, _)| !able).map(|(_, words)| (*words).to_owned()));
