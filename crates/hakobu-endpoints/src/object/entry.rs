@@ -5,9 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
-use hakobu_core::extended::{Extended, ExtendedRef};
+use hakobu_core::extended::{Classes, Extended, ExtendedRef, UNREADABLE};
 
 use super::api::{ListedObject, ObjectHead, ObjectProperties, StoreLimits, StoredChecksum};
+use super::attributes::of_classes;
 use super::metadata::content_type::content_type;
 use super::metadata::sidecar::Sidecar;
 use super::metadata::{ObjectEntry, ObjectExtended};
@@ -43,14 +44,31 @@ pub(crate) fn implied_directory() -> EntryMetadata {
 }
 
 /// Returns the entry of an object that was listed. Without metadata in listings, it is a file.
-pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject) -> EntryMetadata {
+///
+/// `keep` are the classes of extended attributes that the listing is to show.
+pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject, keep: Classes) -> EntryMetadata {
     let ListedObject { size_bytes, uploaded, .. } = *object;
     match &object.metadata {
         Some(metadata) => {
             let checksum = object.checksum;
-            describe(limits, metadata, (size_bytes, checksum), uploaded, object.key.ends_with('/')).metadata
+            let is_marker = object.key.ends_with('/');
+            let entry = describe(limits, metadata, (size_bytes, checksum), uploaded, is_marker);
+            EntryMetadata { extended: listed_hash(&entry.extended, keep), ..entry.metadata }
         }
         None => plain(EntryKind::File, size_bytes, uploaded),
+    }
+}
+
+/// Returns the hash of the stored attributes that are of some classes.
+fn listed_hash(stored: &ObjectExtended, keep: Classes) -> u64 {
+    match stored {
+        _ if keep.is_empty() => 0,
+        ObjectExtended::None => 0,
+        ObjectExtended::Inline(all) => {
+            of_classes(Some(all.as_ref()), keep).map_or(UNREADABLE, |some| some.as_ref().digest())
+        }
+        ObjectExtended::Sidecar(name) => name.listed_digest(),
+        ObjectExtended::Malformed => UNREADABLE,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use futures_util::future::join_all;
 use hakobu_core::endpoint::ListingPage;
 use hakobu_core::entry::{EntryKind, EntryMetadata};
+use hakobu_core::extended::Classes;
 use hakobu_core::handle::Cursor;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, check_name};
@@ -33,6 +34,8 @@ const HEADS_AT_ONCE: usize = 64;
 pub(crate) struct KeyLister<'a> {
     pub(crate) api: &'a dyn ObjectApi,
     pub(crate) root: &'a KeyRoot,
+    /// The classes of extended attributes that listings show, where they show any.
+    pub(crate) keep: Classes,
     /// Returns the error for a directory that does not exist.
     pub(crate) missing: fn() -> Error,
 }
@@ -85,7 +88,7 @@ impl KeyLister<'_> {
         for object in objects {
             let relative = &object.key[prefix.len()..];
             match self.root.read(relative) {
-                Ok(name) => names.push((name, listed(self.api.limits(), object))),
+                Ok(name) => names.push((name, listed(self.api.limits(), object, self.keep))),
                 Err(error) => refused.push(no_path(directory, relative.as_bytes(), &error)),
             }
         }
@@ -285,7 +288,7 @@ impl KeyLister<'_> {
             if relative.is_empty() || self.root.is_sidecar(&object.key) {
                 continue;
             }
-            let metadata = listed(self.api.limits(), &object);
+            let metadata = listed(self.api.limits(), &object, self.keep);
             match relative.ends_with('/') {
                 true => drop(level.directories.insert(relative.to_owned(), Some(metadata))),
                 false => level.files.push((relative.to_owned(), metadata)),
@@ -337,7 +340,8 @@ impl KeyLister<'_> {
             let name = self.root.read(relative);
             let name =
                 name.and_then(|name| check_name(name.strip_suffix(b"/").unwrap_or(&name)).map(|()| name));
-            let (Ok(name), metadata) = (&name, directory_or_file(limits, &entry, &directories)) else {
+            let (Ok(name), metadata) = (&name, directory_or_file((limits, self.keep), &entry, &directories))
+            else {
                 name.as_ref().err().into_iter().for_each(|error| refuse(listing, error));
                 continue;
             };
@@ -390,12 +394,12 @@ impl KeyLister<'_> {
 
 /// Returns what a listing shows of an entry. A key with a slash at its end is that of a directory.
 fn directory_or_file(
-    limits: &StoreLimits,
+    (limits, keep): (&StoreLimits, Classes),
     entry: &KeyEntry,
     directories: &HashMap<String, EntryMetadata>,
 ) -> EntryMetadata {
     match entry {
-        KeyEntry::Object(object) => match listed(limits, object) {
+        KeyEntry::Object(object) => match listed(limits, object, keep) {
             shown if object.key.ends_with('/') && shown.kind != EntryKind::Directory => {
                 plain(EntryKind::Directory, 0, shown.ctime)
             }

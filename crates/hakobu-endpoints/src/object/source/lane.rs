@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{SourceOp, SourceOutcome};
 use hakobu_core::extended::ExtendedAsk;
+use hakobu_core::listing::Detail;
 use hakobu_core::losses::Loss;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -61,8 +62,13 @@ impl ObjectReader {
         Ok(SourceOutcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
     }
 
-    fn lister(&self, root: u16) -> Result<KeyLister<'_>> {
-        Ok(KeyLister { api: &*self.api, root: self.root(root)?, missing: || vanished("listing") })
+    fn lister(&self, root: u16, detail: Detail) -> Result<KeyLister<'_>> {
+        Ok(KeyLister {
+            api: &*self.api,
+            root: self.root(root)?,
+            keep: detail.extended,
+            missing: || vanished("listing"),
+        })
     }
 
     async fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
@@ -72,11 +78,11 @@ impl ObjectReader {
                 let found = look(self.attributes(root)?, &path, detail).await;
                 found.map(SourceOutcome::Stat).map_err(|error| error.at(&path))
             }
-            SourceOp::List { root, directories, budget, detail: _ } => {
-                Ok(SourceOutcome::Listed(self.lister(root)?.list_all(directories, budget).await))
+            SourceOp::List { root, directories, budget, detail } => {
+                Ok(SourceOutcome::Listed(self.lister(root, detail)?.list_all(directories, budget).await))
             }
-            SourceOp::Page { root, directory, from, entries, detail: _ } => {
-                let listed = self.lister(root)?.page(&directory, from, entries).await;
+            SourceOp::Page { root, directory, from, entries, detail } => {
+                let listed = self.lister(root, detail)?.page(&directory, from, entries).await;
                 listed.map(SourceOutcome::Page).map_err(|error| error.at(&directory))
             }
             SourceOp::ReadPack { root, directory, target, picks, from, ask, buffer } => {

@@ -14,6 +14,7 @@ use hakobu_core::endpoint::{
 use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
+use hakobu_core::listing::Detail;
 use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
@@ -128,8 +129,8 @@ impl TargetLaneWork for ObjectWriter {
 }
 
 impl ObjectWriter {
-    fn lister(&self) -> KeyLister<'_> {
-        KeyLister { api: &*self.api, root: &self.root, missing: || missing("listing") }
+    fn lister(&self, detail: Detail) -> KeyLister<'_> {
+        KeyLister { api: &*self.api, root: &self.root, keep: detail.extended, missing: || missing("listing") }
     }
 
     async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
@@ -140,11 +141,11 @@ impl ObjectWriter {
                 let found = look(reader, &path, detail).await;
                 found.map(TargetOutcome::Stat).map_err(|error| error.at(&path))
             }
-            TargetOp::List { directories, budget, detail: _ } => {
-                Ok(TargetOutcome::Listed(self.lister().list_all(directories, budget).await))
+            TargetOp::List { directories, budget, detail } => {
+                Ok(TargetOutcome::Listed(self.lister(detail).list_all(directories, budget).await))
             }
-            TargetOp::Page { directory, from, entries, detail: _ } => {
-                let listed = self.lister().page(&directory, from, entries).await;
+            TargetOp::Page { directory, from, entries, detail } => {
+                let listed = self.lister(detail).page(&directory, from, entries).await;
                 listed.map(TargetOutcome::Page).map_err(|error| error.at(&directory))
             }
             TargetOp::WritePack { pack, inodes } => self.write_pack(pack, &inodes).await,
