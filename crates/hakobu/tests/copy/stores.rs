@@ -143,12 +143,17 @@ fn neither_end_within_a_bucket_waits_for_the_requests_of_the_other() {
 #[test]
 fn uploads_of_a_job_that_is_given_up_are_aborted() {
     let all = Surroundings::new();
-    let large = fs::File::create(all.at.path().join("tree/large")).unwrap();
-    large.set_len(200 << 20).unwrap();
+    // Zeros would not be limited.
+    fs::write(all.at.path().join("tree/large"), vec![7; 100 << 20]).unwrap();
     assert_eq!(all.run("copy --detach --bwlimit 20M tree/ s3://bucket/tree").0, 0);
     let uploads = all.at.path().join("state/uploads");
     let has_journal = || fs::read_dir(&uploads).is_ok_and(|mut journals| journals.next().is_some());
-    wait_until("an upload begins", Duration::from_secs(30), has_journal);
+    let has_part = || {
+        let journal = fs::read_dir(&uploads).ok().and_then(|mut journals| journals.next());
+        journal
+            .is_some_and(|journal| fs::read_to_string(journal.unwrap().path()).unwrap().contains("\npart "))
+    };
+    wait_until("a part is there", Duration::from_secs(30), has_part);
     let (code, out, err) = ended(&mut all.command("jobs list --json"));
     assert_eq!(code, 0, "{err}");
     let jobs: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -158,9 +163,12 @@ fn uploads_of_a_job_that_is_given_up_are_aborted() {
     let (code, out, err) = all.run(&format!("jobs forget {id}"));
     assert!(code == 0 && err.contains("unfinished uploads that were aborted: 1"), "{out}{err}");
     assert!(!has_journal());
-    let left = all.server.data().join("bucket/.sgwtmp/multipart");
-    let left = fs::read_dir(&left).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "the server keeps parts");
+    let output = Command::new("find")
+        .arg(all.server.data().join("bucket/.sgwtmp"))
+        .args(["-type", "f"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "the server keeps parts");
 }
 
 #[test]
@@ -267,4 +275,26 @@ fn directories_that_only_keys_imply_have_the_time_of_the_copy() {
     let (_, out, err) = all.run("copy s3://bucket/logs/ logs");
     assert!(out.contains("0 created, 0 updated, 3 unchanged"), "{out}{err}");
     assert_eq!(at("logs/deep").mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_local_backup_that_was_restored_after_the_upload_is_no_proof() {
+    let all = Surroundings::new();
+    let at = |name: &str| all.at.path().join(name);
+    let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_600_000_000));
+    let touch =
+        |name: &str, times| fs::File::options().write(true).open(at(name)).unwrap().set_times(times).unwrap();
+    touch("tree/a", old);
+    assert_eq!(all.run("copy tree/ s3://bucket/tree").0, 0);
+    assert_eq!(all.run("copy s3://bucket/tree/ back").0, 0);
+    // The object gets other content of equal size, and later the old file is restored.
+    fs::write(at("tree/a"), "CONTENT").unwrap();
+    assert_eq!(all.run("copy tree/ s3://bucket/tree").0, 0);
+    std::thread::sleep(Duration::from_secs(5));
+    fs::remove_file(at("back/a")).unwrap();
+    fs::write(at("back/a"), "content").unwrap();
+    touch("back/a", old);
+    let (code, out, err) = all.run("copy s3://bucket/tree/ back");
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(fs::read(at("back/a")).unwrap(), b"CONTENT");
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 99] = [
+const VERBS: [&str; 100] = [
     "abort",
     "accept",
     "add",
@@ -33,6 +33,7 @@ const VERBS: [&str; 99] = [
     "document",
     "drop",
     "embed",
+    "examine",
     "expect",
     "explain",
     "fail",
