@@ -110,7 +110,8 @@ fn all_of_a_tree_goes_to_the_store_and_comes_back() {
     // Large files and directories need their attributes. Those of small files come along with their content.
     assert_eq!(done(&made).2, 3 + 5 - 1);
     assert_eq!(all_of(&*source), all_of(&*back));
-    assert_eq!(done(&copy(&objects, &back, &contents())), (0, 0, 0));
+    // Files with times of their own may be a backup that was restored since.
+    assert_eq!(done(&copy(&objects, &back, &contents())), (0, 0, 14));
     // Between stores, too.
     let other = store();
     copy(&objects, &other, &contents());
@@ -420,10 +421,11 @@ fn requests_are_counted_and_planned() {
         }
         assert!(end(&made.requests).list > 0);
         assert!(planned.requests.target.put == 0 && planned.requests.source.get == 0);
-        // An unchanged tree takes listings, and a look at its root.
+        // An unchanged tree takes listings, and a look at its root; from a store also one at each entry.
         let RequestCounts { list, head, .. } = end(&again.requests);
         assert_eq!(end(&again.requests), RequestCounts { list, head, ..RequestCounts::default() });
-        assert!(list >= 6 && (1..=2).contains(&head), "{list} {head}");
+        let heads = if from_store { 14..=16 } else { 1..=2 };
+        assert!(list >= 6 && heads.contains(&head), "{list} {head}");
         assert!(again.planned_requests.source.is_empty() && again.planned_requests.target.is_empty());
     }
 }
