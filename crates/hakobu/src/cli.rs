@@ -217,7 +217,11 @@ const OF_AGENTS: [&str; 2] = ["sudo", "agent"];
 /// Options that `verify` shares with `copy`, described for a command that copies nothing: the name, the line of `-h`, and what
 /// `--help` adds.
 const VERIFY_WORDS: [(&str, &str, &str); 9] = [
-    ("sources", "Path, host:path, ssh://host:port/path, sftp://host/path or s3://bucket/path", ""),
+    (
+        "sources",
+        "Path, host:path, ssh://host:port/path, sftp://host/path, s3://bucket/path, az://container/path or gs://bucket/path",
+        "",
+    ),
     (
         "preserve",
         "Attributes to compare or not: no-owner, no-acl, no-xattr, no-hardlinks, selinux",

@@ -49,7 +49,7 @@ while it was read, 6 refused (it is in use), 130 interrupted.";
 /// The arguments of `digest`.
 #[derive(Debug, Args)]
 pub struct DigestArguments {
-    /// File, tree or block device: path, host:path, ssh://host:port/path, sftp://host/path or s3://bucket/path
+    /// File, tree or block device: path, host:path, ssh://host:port/path, sftp://host/path, s3://bucket/path, az://container/path or gs://bucket/path
     #[arg(value_name = "LOCATION")]
     pub location: OsString,
 

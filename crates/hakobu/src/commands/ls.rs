@@ -72,7 +72,7 @@ Exit codes: 0 listed, 1 failed, 2 wrong usage, 3 some directories could not be l
 /// The arguments of `ls`.
 #[derive(Debug, Args)]
 pub struct LsArguments {
-    /// Directory or file: a path, host:path, ssh://host:port/path, sftp://host/path or s3://bucket/path
+    /// Directory or file: a path, host:path, ssh://host:port/path, sftp://host/path, s3://bucket/path, az://container/path or gs://bucket/path
     #[arg(value_name = "LOCATION", default_value = ".")]
     pub location: OsString,
 

@@ -76,7 +76,7 @@ the source changed while it was read, 6 refused, 130 interrupted.";
 /// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]
 pub struct CopyArguments {
-    /// Path, host:path, ssh://host:port/path, sftp://host/path, rsync://host/module/path or s3://bucket/path
+    /// Path, host:path, ssh://host:port/path, sftp://host/path, rsync://host/module/path, s3://bucket/path, az://container/path or gs://bucket/path
     // Without an index, the order in which arguments are described would decide which is which.
     #[arg(required = true, value_name = "SOURCE", index = 1)]
     pub sources: Vec<OsString>,
