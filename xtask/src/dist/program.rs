@@ -12,7 +12,7 @@ use super::elf;
 use super::linked::LinkedPackages;
 
 /// The maximum size of a released program, because it is uploaded to hosts that lack it before each transfer.
-const PROGRAM_BYTES_MAX: usize = 14_000_000;
+const PROGRAM_BYTES_MAX: usize = 30_000_000;
 
 /// A kind of machine for which releases are made, with its names in different formats.
 #[derive(Debug, PartialEq, Eq)]
