@@ -51,14 +51,10 @@ const TARGETS: &[(&str, u64)] = &[
     ("smallxfs", 2),
     ("ntfs3g", 4),
     ("exfatfuse", 4),
-    (STORE, 12),
 ];
 
 /// The object store as a target, from which a local tree is copied back.
 pub const STORE: &str = "versitygw";
-
-/// The percentage of plain histories with a store.
-const PLAIN_STORES_PERCENT: u64 = 12;
 
 /// The targets with little space, each with its weight in histories about that.
 pub const LITTLE_SPACE: &[(&str, u64)] =
@@ -78,8 +74,8 @@ pub struct HistorySetting {
 /// Returns a random setting. If `plain` is true, it needs nothing but plain directories.
 pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     if plain {
-        let target = if rng.percent(PLAIN_STORES_PERCENT) { STORE } else { "plain" };
-        return HistorySetting { source: "plain".to_owned(), target: target.to_owned(), route: Route::Local };
+        let [source, target] = ["plain", "plain"].map(str::to_owned);
+        return HistorySetting { source, target, route: Route::Local };
     }
     let mut pick = |list: &[(&str, u64)], lies: Vec<Lies>| {
         let weights: Vec<u64> = list.iter().map(|(_, weight)| *weight).collect();

@@ -27,7 +27,7 @@
 //! part ([`headroom`]). The oracle sums up the space that a step needs ([`space`]): what fits must arrive, what does not
 //! fit must end as the documents say and leave old files as they were, and everything must arrive once there is room.
 //!
-//! The target of some histories is an object store: versitygw, which keeps objects as files, behind a proxy that delays,
+//! With `--stores`, the target of each history is an object store: versitygw, which keeps objects as files, behind a proxy that delays,
 //! refuses, loses and cuts requests and answers ([`environment`]). The oracle reads the server's files and the metadata
 //! that the book describes ([`object_walk`], [`key_names`]). Another program changes objects in between
 //! ([`mutate_objects`]). Steps with `from_store` copy the store back to a tree of this machine, whose source is the
