@@ -162,7 +162,7 @@ pub struct BenchMethod {
     pub mode: RunMode,
     /// True if its command lines have placeholders for the settings of `dd`, the best of which are looked for first.
     pub tuned: bool,
-    /// The values to try for the placeholder `{n}`, the best of which is looked for first.
+    /// The numbers to try in place of `{n}` in command lines, of which the best is looked for first.
     pub counts: &'static [u16],
 }
 

@@ -13,7 +13,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage, StoreLimits};
 use super::entry::{described, implied_directory, listed, plain};
-use super::key_pages::{EMPTY_PAGES_MAX, KeyPages};
+use super::key_pages::{EMPTY_PAGES_MAX, KeyPages, endless};
 use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
 use super::key_space::KeyAlphabet;
 use super::keys::{KeyRoot, check_page};
@@ -233,8 +233,7 @@ impl KeyLister<'_> {
             let entries = level.files.len() + level.directories.len();
             let is_endless = next == cursor || empty_pages > EMPTY_PAGES_MAX || entries > ENTRIES_MAX;
             if next.is_some() && is_endless {
-                let words = "the store lists without an end; report it to its maker";
-                return Err(Error::new(ErrorKind::Protocol, "listing", words));
+                return Err(endless());
             }
             cursor = next;
             if cursor.is_none() {
