@@ -36,7 +36,7 @@ use super::node::{
     CountedDirectory, DirectoryNode, DirectoryProof, DirectoryTask, Origin, OriginListing, Prefetched,
     PrefetchedDirectory, SingleEntry, TargetState, TouchedAttributes,
 };
-use super::pending_entries::PendingEntries;
+use super::pending_entries::{PageOrder, PendingEntries};
 use super::queue::{LaneTask, NextTask, PackResend, PackTask};
 use super::room::Lack;
 use super::shared::{EngineState, fail};
