@@ -367,6 +367,8 @@ pub struct CopySource<'a> {
     pub key: &'a str,
     /// The version that it must have.
     pub version: Option<&'a ObjectVersion>,
+    /// The time by the store's clock since which it must not have been replaced. Ask only if not `lists_metadata`.
+    pub unmodified_since: Option<FileTime>,
 }
 
 /// A copy inside the store.

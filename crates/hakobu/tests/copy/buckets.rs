@@ -285,6 +285,46 @@ fn names_that_keys_spell_otherwise_are_compared_across_pages() {
     assert_eq!(rsync_finds(&source, &back), "");
 }
 
+/// Where there are no sidecars, listings show enough to copy small objects inside a store.
+#[test]
+fn objects_are_copied_inside_a_store_without_a_look_unless_they_can_have_sidecars() {
+    if no_root() {
+        return;
+    }
+    let store = BucketServer::start();
+    store.server.make_bucket("other").unwrap();
+    let [source, back] = ["source", "back"].map(|name| store.place.path().join(name));
+    fs::create_dir_all(source.join("sub")).unwrap();
+    for number in 0..60 {
+        file(&source.join(format!("sub/f{number}")), number);
+    }
+    let up = [contents(&source), "s3://bucket/x".into()];
+    let data = store.server.data().join("bucket/x");
+    let age = |entry: &Path| stamp(entry, 1_000_000_000);
+    let looks = |to: &str| {
+        let over: [OsString; 2] = ["s3://bucket/x/".into(), to.into()];
+        let ran = store.copy().args(&over).run_to(0);
+        let requests = &ran.report["requests"];
+        assert_eq!(
+            requests["source"]["get"].as_u64().map(|reads| reads > 0),
+            Some(to.ends_with('2')),
+            "{requests}"
+        );
+        requests["source"]["head"].as_u64().unwrap()
+    };
+    store.copy().args(&up).run_to(0);
+    // Younger ones than the search for sidecars are looked at.
+    assert!(looks("s3://other/0") >= 60);
+    (0..60).for_each(|number| age(&data.join(format!("sub/f{number}"))));
+    assert!(looks("s3://other/1") < 20);
+    set(&source.join("sub/f9"), "user.large", &[7; 60 * 1024]);
+    store.sync().args(&up).run_to(0);
+    (0..60).for_each(|number| age(&data.join(format!("sub/f{number}"))));
+    assert!(looks("s3://other/2") >= 60);
+    store.copy().args(&["s3://other/2/".into(), back.clone().into_os_string()]).run_to(0);
+    assert_eq!(rsync_finds(&source, &back), "");
+}
+
 #[test]
 fn what_must_be_kept_is_kept_or_refused() {
     if no_root() {

@@ -12,6 +12,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::large::{OpenRange, PinnedVersions};
 use super::pack::read_pack;
+use super::sidecar_search::SidecarSearch;
 use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::local::errno::vanished;
 use crate::object::api::ObjectApi;
@@ -31,6 +32,7 @@ pub(super) struct ObjectReader {
     pub(super) roots: Arc<[KeyRoot]>,
     /// The sidecars below each root.
     pub(super) sidecars: Arc<[Sidecars]>,
+    pub(super) search: Arc<SidecarSearch>,
     pub(super) versions: Arc<PinnedVersions>,
     /// The range of a large file that arrives. Reads wait for it in the order in which they were submitted.
     pub(super) open: tokio::sync::Mutex<Option<OpenRange>>,

@@ -4,6 +4,7 @@ mod lane;
 mod large;
 mod opening;
 mod pack;
+mod sidecar_search;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +23,14 @@ use super::sidecars::Sidecars;
 use crate::common::future_lane::FutureLane;
 use lane::ObjectReader;
 use large::{PinnedVersions, RANGE_BYTES};
+use sidecar_search::SidecarSearch;
 
 /// Directories of a bucket that are read. Roots are numbered in the order in which they were given.
 pub struct ObjectSource {
     bucket: Arc<dyn Bucket>,
     roots: Arc<[KeyRoot]>,
     sidecars: Arc<[Sidecars]>,
+    search: Arc<SidecarSearch>,
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
     ended: Arc<AtomicBool>,
@@ -42,6 +45,7 @@ impl ObjectSource {
         let spelling = bucket.limits().spelling;
         Ok(Self {
             capabilities: capabilities(&*bucket),
+            search: Arc::new(SidecarSearch::new(Arc::clone(&bucket))),
             bucket,
             roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
             sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
@@ -79,6 +83,7 @@ impl SourceEndpoint for ObjectSource {
             roots: Arc::clone(&self.roots),
             versions: Arc::clone(&self.versions),
             sidecars: Arc::clone(&self.sidecars),
+            search: Arc::clone(&self.search),
             open: tokio::sync::Mutex::default(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(reader), driver)))

@@ -186,7 +186,7 @@ impl ObjectWriter {
         };
         kept.put(limits, &mut properties);
         let copy = CopyObject {
-            source: CopySource { bucket: None, key, version: Some(&head.version) },
+            source: CopySource { bucket: None, key, version: Some(&head.version), unmodified_since: None },
             key,
             properties: Some(&properties),
             condition: &PutCondition::None,

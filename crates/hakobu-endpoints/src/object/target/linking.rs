@@ -21,7 +21,7 @@ impl ObjectWriter {
         let size_bytes = *cell.get_or_try_init(|| self.identified(to, &from)).await?;
         self.check_copy(size_bytes)?;
         let copy = CopyObject {
-            source: CopySource { bucket: None, key: &from, version: None },
+            source: CopySource { bucket: None, key: &from, version: None, unmodified_since: None },
             key: &key,
             properties: None,
             condition: &PutCondition::None,
