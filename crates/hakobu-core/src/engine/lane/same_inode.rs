@@ -12,6 +12,10 @@ impl Worker<'_> {
         if !job.hard_links || !self.shared.able.hard_links || job.removal == Removal::Remove {
             return Ok(());
         }
+        // A store tells an identity that is no number to be used again, and each name has a time of its own.
+        if !self.shared.setup.source.capabilities().inodes {
+            return Ok(());
+        }
         for index in 0..listing.len() {
             let metadata = *listing.metadata(index);
             let Some(inode) = metadata.inode else { continue };
