@@ -268,7 +268,10 @@ impl<'a> Join<'a> {
             }
         }
         if self.verifies() {
-            return self.verify(parts, number, index, target);
+            let evidence = self.evidence(source, beside.map(|(listing, _)| listing));
+            let time = |target: &EntryMetadata| evidence.time_of_copy(metadata, target);
+            let target = target.map(|target| EntryMetadata { mtime: time(target), ..*target });
+            return self.verify(parts, number, index, target.as_ref());
         }
         if self.hashes() {
             return self.hash(parts, number, index);

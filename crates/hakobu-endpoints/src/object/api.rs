@@ -264,6 +264,8 @@ pub struct ListedObject {
     pub metadata: Option<Vec<(String, String)>>,
     /// The checksum, if listings show it.
     pub checksum: Option<StoredChecksum>,
+    /// The MD5 of the content, if listings show it beside another checksum.
+    pub md5: Option<[u8; 16]>,
 }
 
 /// The metadata of an object.
@@ -281,6 +283,8 @@ pub struct ObjectHead {
     pub content_type: Option<String>,
     /// The checksum of all bytes.
     pub checksum: Option<StoredChecksum>,
+    /// The MD5 of all bytes, if the store shows it beside another checksum.
+    pub md5: Option<[u8; 16]>,
     /// The storage class; `None` if it is the usual one or the store has none.
     pub storage_class: Option<String>,
     /// True if it must be restored before it can be read.

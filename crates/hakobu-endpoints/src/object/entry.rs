@@ -9,6 +9,7 @@ use hakobu_core::extended::{Classes, Extended, ExtendedRef, UNREADABLE};
 
 use super::api::{ListedObject, ObjectHead, ObjectProperties, StoreLimits, StoredChecksum};
 use super::attributes::of_classes;
+use super::content_mark::{head_mark, listed_mark};
 use super::metadata::content_type::content_type;
 use super::metadata::sidecar::Sidecar;
 use super::metadata::{ObjectEntry, ObjectExtended};
@@ -48,14 +49,16 @@ pub(crate) fn implied_directory() -> EntryMetadata {
 /// `keep` are the classes of extended attributes that the listing is to show.
 pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject, keep: Classes) -> EntryMetadata {
     let ListedObject { size_bytes, uploaded, .. } = *object;
+    let content_mark = listed_mark(limits.convention, object);
     match &object.metadata {
         Some(metadata) => {
             let checksum = object.checksum;
             let is_marker = object.key.ends_with('/');
             let entry = describe(limits, metadata, (size_bytes, checksum), uploaded, is_marker);
-            EntryMetadata { extended: listed_hash(&entry.extended, keep), ..entry.metadata }
+            let extended = listed_hash(&entry.extended, keep);
+            EntryMetadata { extended, content_mark, ..entry.metadata }
         }
-        None => plain(EntryKind::File, size_bytes, uploaded),
+        None => EntryMetadata { content_mark, ..plain(EntryKind::File, size_bytes, uploaded) },
     }
 }
 
@@ -74,7 +77,10 @@ fn listed_hash(stored: &ObjectExtended, keep: Classes) -> u64 {
 
 /// Returns the entry of an object. `is_marker`: its key ends with a slash.
 pub(crate) fn described(limits: &StoreLimits, head: &ObjectHead, is_marker: bool) -> DescribedObject {
-    describe(limits, &head.metadata, (head.size_bytes, head.checksum), head.uploaded, is_marker)
+    let sizes = (head.size_bytes, head.checksum);
+    let mut described = describe(limits, &head.metadata, sizes, head.uploaded, is_marker);
+    described.metadata.content_mark = head_mark(limits.convention, head);
+    described
 }
 
 fn describe(

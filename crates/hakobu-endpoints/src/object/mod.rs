@@ -12,6 +12,7 @@ mod budget;
 mod capabilities;
 mod clock;
 mod content;
+mod content_mark;
 pub mod copy_place;
 mod counts;
 pub mod credentials;
