@@ -20,6 +20,7 @@ pub use hakobu_core::requests::RequestCounts;
 
 use super::copy_place::CopyPlace;
 use super::metadata::MetadataConvention;
+pub use super::stored_checksum::StoredChecksum;
 
 /// The future answer to a request.
 pub type ApiReply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -189,17 +190,6 @@ pub enum ChecksumKind {
     Crc32c,
     /// MD5.
     Md5,
-}
-
-/// A checksum of all bytes of an object that the store keeps. Checksums of checksums are not among them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoredChecksum {
-    /// CRC-64/NVME.
-    Crc64(u64),
-    /// CRC-32C.
-    Crc32c(u32),
-    /// MD5.
-    Md5([u8; 16]),
 }
 
 /// A page of a listing to ask for.

@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
+use crc_fast::CrcAlgorithm;
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::extended::{Classes, Extended, ExtendedRef, UNREADABLE};
@@ -12,7 +14,7 @@ use super::attributes::of_classes;
 use super::content_mark::{head_mark, listed_mark};
 use super::metadata::content_type::content_type;
 use super::metadata::sidecar::Sidecar;
-use super::metadata::{ObjectEntry, ObjectExtended};
+use super::metadata::{MetadataConvention, ObjectEntry, ObjectExtended};
 
 /// An entry as its object describes it.
 #[derive(Clone, Debug)]
@@ -21,11 +23,17 @@ pub(crate) struct DescribedObject {
     pub(crate) metadata: EntryMetadata,
     /// The BLAKE3 of the content, if it was stored.
     pub(crate) digest: Option<Digest>,
+    /// The checksum of the content from which that was computed.
+    pub(crate) checksum: Option<StoredChecksum>,
+    /// True if the store still has that checksum, so that the digest is that of the content.
+    pub(crate) is_proven: bool,
     /// The extended attributes. The metadata has no hash of them yet.
     pub(crate) extended: ObjectExtended,
     /// The identity that all names of a file share, as it is stored. That in the metadata differs where names differ in
     /// anything else.
     pub(crate) stored_inode: Option<Inode>,
+    /// The numbers of the owner and the group, if any were stored.
+    pub(crate) owner: Option<(u32, u32)>,
 }
 
 /// Returns the metadata of an entry whose object says nothing about it.
@@ -90,6 +98,7 @@ fn describe(
     uploaded: FileTime,
     is_marker: bool,
 ) -> DescribedObject {
+    let of_store = checksum;
     // Listings may have other checksums than single answers.
     let checksum = checksum.filter(|_| !limits.lists_metadata);
     let pairs = metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -109,7 +118,10 @@ fn describe(
     // Other objects may have the same identity; nobody knows how many.
     let links = if inode.is_some() { u32::MAX } else { 1 };
     let metadata = EntryMetadata { inode, links, ..metadata };
-    DescribedObject { metadata, digest: told.digest, extended: told.extended, stored_inode }
+    let owner = (told.uid.is_some() || told.gid.is_some()).then_some((metadata.uid, metadata.gid));
+    let (digest, checksum) = (told.digest, told.checksum);
+    let is_proven = digest.is_some() && checksum.is_some() && checksum == of_store;
+    DescribedObject { metadata, digest, checksum, is_proven, extended: told.extended, stored_inode, owner }
 }
 
 /// Returns the identity of the file that an object is a name of. Names that somebody has changed since, so that their
@@ -161,10 +173,12 @@ pub(crate) struct EntryToStore<'a> {
     /// The size of its content in bytes.
     pub(crate) size_bytes: u64,
     pub(crate) attributes: &'a Attributes,
-    /// True if the owner and the group are stored.
-    pub(crate) owner: bool,
+    /// The numbers of the owner and the group that are stored, instead of those among the attributes; `None` if none are.
+    pub(crate) owner: Option<(u32, u32)>,
     /// The BLAKE3 of its content, if it is known.
     pub(crate) digest: Option<&'a Digest>,
+    /// The checksum of that content that the store keeps.
+    pub(crate) checksum: Option<StoredChecksum>,
     pub(crate) extended: Option<ExtendedRef<'a>>,
     /// The identity that it shares with other names of its file.
     pub(crate) inode: Option<Inode>,
@@ -208,12 +222,32 @@ impl KeptAttributes {
     }
 }
 
+/// Returns true if the store keeps checksums by which digests are proven.
+pub(crate) fn keeps_checksums(limits: &StoreLimits) -> bool {
+    limits.convention != MetadataConvention::Azure
+}
+
+/// Returns the checksum that the store will keep of content, given its CRC-64/NVME; `None` if it keeps none that is
+/// known here.
+pub(crate) fn kept_checksum(limits: &StoreLimits, content: &[Bytes], crc64: u64) -> Option<StoredChecksum> {
+    match limits.convention {
+        MetadataConvention::S3 => Some(StoredChecksum::Crc64(crc64)),
+        MetadataConvention::Gcs => {
+            let mut sum = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
+            content.iter().for_each(|piece| sum.update(piece));
+            Some(StoredChecksum::Crc32c(sum.finalize() as u32))
+        }
+        MetadataConvention::Azure => None,
+    }
+}
+
 /// Returns what an entry is stored with, and the sidecar that must exist first.
 pub(crate) fn properties<'a>(
     limits: &StoreLimits,
     entry: &EntryToStore<'a>,
 ) -> (ObjectProperties, Option<Sidecar<'a>>) {
-    let Attributes { mode, uid, gid, mtime } = *entry.attributes;
+    let Attributes { mode, mtime, .. } = *entry.attributes;
+    let (uid, gid) = entry.owner.unwrap_or_default();
     let (size_bytes, device) = (entry.size_bytes, entry.device);
     let metadata = EntryMetadata {
         mode,
@@ -228,9 +262,10 @@ pub(crate) fn properties<'a>(
     };
     let described = ObjectEntry {
         metadata: &metadata,
-        owner: entry.owner,
+        owner: entry.owner.is_some(),
         extended: entry.extended,
         digest: entry.digest,
+        checksum: entry.checksum,
     };
     let encoded = limits.convention.encode(&described);
     let properties = ObjectProperties {

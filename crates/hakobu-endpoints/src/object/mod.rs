@@ -34,6 +34,7 @@ pub mod s3;
 mod sidecars;
 mod small_object;
 mod source;
+mod stored_checksum;
 mod target;
 mod upload_journal;
 

@@ -45,6 +45,7 @@ mod program;
 mod refusals;
 mod settings;
 mod slow;
+mod store_evidence;
 mod store_links;
 mod stores;
 mod streams;

@@ -70,7 +70,10 @@ impl Join<'_> {
             LinkAction::There(home) if !home.is_new && !moves && !tells_names => false,
             // A store tells that only of entries that were asked for.
             LinkAction::There(home)
-                if !home.is_new && !moves && !able_to_list && !(is_told && home.is_told) =>
+                if !home.is_new
+                    && !moves
+                    && !able_to_list
+                    && (!is_told || !home.is_told && there.is_some()) =>
             {
                 false
             }

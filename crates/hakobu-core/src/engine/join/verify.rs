@@ -59,7 +59,10 @@ impl Join<'_> {
         if_different: IfDifferent,
     ) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        if metadata.kind == EntryKind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
+        let is_large = metadata.kind == EntryKind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX;
+        // A store may keep the digest.
+        let asks = self.hashes() && self.shared.uses_kept_digests();
+        if is_large && !asks {
             let kind = if self.hashes() { DraftKind::Sink } else { DraftKind::Compare };
             if let Some(file) = self.large(name, metadata, differs, kind) {
                 let _once = file.if_different.set(if_different);

@@ -16,13 +16,15 @@ impl Worker<'_> {
             None => picks.listing.name(pick.index as usize).to_vec(),
         };
         let names = picks.entries.iter().map(name).collect();
-        let key = Some(self.shared.setup.tagger.key());
+        let stored = self.shared.uses_kept_digests();
+        let key = (!stored).then(|| self.shared.setup.tagger.key());
         let digest = TargetOp::Digest { directory: node.target.clone(), names, key };
         let ours = SourceOp::DigestPicks {
             root: origin.root,
             directory: origin.path.clone(),
             picks: picks.clone(),
             key,
+            stored,
         };
         let count = picks.entries.len();
         let ticket = self.submit(digest, PendingPurpose::Digested { task })?;

@@ -79,7 +79,7 @@ impl Worker<'_> {
         let entries = vec![Pick { index: 0, replaces: false }];
         let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None });
         let (root, directory) = (file.root, file.directory.clone());
-        match self.ask_source(SourceOp::DigestPicks { root, directory, picks, key: None }) {
+        match self.ask_source(SourceOp::DigestPicks { root, directory, picks, key: None, stored: false }) {
             Ok(SourceOutcome::Digests(mut digests)) => Ok(digests.pop().and_then(Result::ok)),
             Ok(_) => Err(unexpected()),
             Err(error) if error.is_fatal() => Err(error),

@@ -6,7 +6,7 @@ mod opening;
 mod pack;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -31,6 +31,8 @@ pub struct ObjectSource {
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
     ended: Arc<AtomicBool>,
+    /// The number of digests that were kept with objects, so that these were not read.
+    kept_digests: Arc<AtomicU64>,
 }
 
 impl ObjectSource {
@@ -47,6 +49,7 @@ impl ObjectSource {
             sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
             versions: Arc::default(),
             ended: Arc::default(),
+            kept_digests: Arc::default(),
         })
     }
 }
@@ -61,7 +64,7 @@ impl Endpoint for ObjectSource {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.bucket.requests()
+        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..self.bucket.requests() }
     }
 
     fn interrupt(&self) {
@@ -79,6 +82,7 @@ impl SourceEndpoint for ObjectSource {
             roots: Arc::clone(&self.roots),
             versions: Arc::clone(&self.versions),
             sidecars: Arc::clone(&self.sidecars),
+            kept_digests: Arc::clone(&self.kept_digests),
             open: tokio::sync::Mutex::default(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(reader), driver)))
