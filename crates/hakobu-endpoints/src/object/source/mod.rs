@@ -7,7 +7,7 @@ mod pack;
 mod sidecar_search;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -34,6 +34,8 @@ pub struct ObjectSource {
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
     ended: Arc<AtomicBool>,
+    /// The number of digests that were kept with objects, so that these were not read.
+    kept_digests: Arc<AtomicU64>,
 }
 
 impl ObjectSource {
@@ -51,6 +53,7 @@ impl ObjectSource {
             sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
             versions: Arc::default(),
             ended: Arc::default(),
+            kept_digests: Arc::default(),
         })
     }
 }
@@ -65,7 +68,7 @@ impl Endpoint for ObjectSource {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.bucket.requests()
+        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..self.bucket.requests() }
     }
 
     fn interrupt(&self) {
@@ -84,6 +87,7 @@ impl SourceEndpoint for ObjectSource {
             versions: Arc::clone(&self.versions),
             sidecars: Arc::clone(&self.sidecars),
             search: Arc::clone(&self.search),
+            kept_digests: Arc::clone(&self.kept_digests),
             open: tokio::sync::Mutex::default(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(reader), driver)))
