@@ -74,6 +74,13 @@ fn a_tree_goes_into_a_bucket_and_returns() {
     }
     let (code, out, _) = all.run("digest s3://bucket/at/home/a");
     assert!(code == 0 && out.starts_with(&blake3::hash(b"content").to_string()), "{out}");
+    fs::write(all.at.path().join("large"), vec![5; 9_000_001]).unwrap();
+    assert_eq!(all.run("copy large s3://bucket/at/home/sub/100%b").0, 0);
+    for (path, key) in [("tree/a", "at/home/a"), ("large", "at/home/sub/100%b")] {
+        let output = Command::new("sha256sum").arg(all.at.path().join(path)).output().unwrap();
+        let (code, out, err) = all.run(&format!("digest --algorithm=sha256 s3://bucket/{key}"));
+        assert!(code == 0 && out.as_bytes()[..64] == output.stdout[..64], "{out}{err}");
+    }
 }
 
 #[test]
