@@ -243,7 +243,8 @@ impl EngineState<'_> {
         target: &EntryMetadata,
     ) -> Vec<Different> {
         let job = self.setup.job;
-        if source.kind == EntryKind::Directory && !self.able.directories {
+        // A directory that something in it implies has no attributes.
+        if source.kind == EntryKind::Directory && (!self.able.directories || source.is_implied()) {
             return Vec::new();
         }
         let owner = (source.uid, source.gid) == (target.uid, target.gid);
