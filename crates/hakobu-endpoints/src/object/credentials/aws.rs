@@ -19,7 +19,8 @@ use super::SigningKeys;
 const DEFAULT_REGION: &str = "us-east-1";
 /// The time before the end of credentials at which they are renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(180);
-const LOADING: &str = "reading the credentials";
+/// The step of errors. The location follows it.
+const LOADING: &str = "reading the credentials for";
 const HINT: &str =
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/config";
 const SSO_HINT: &str = "log in again with aws sso login";
@@ -164,7 +165,7 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
                     session_token: keys.session_token().map(str::to_owned),
                     expires: keys.expiry(),
                 })),
-                Err(error) => Err(error_of(&error)),
+                Err(error) => Err(error_of(&error, settings.profile.as_deref())),
             })
         }
         _ => None,
@@ -172,7 +173,7 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
     AwsConfiguration { region, endpoint, keys }
 }
 
-fn error_of(error: &CredentialsError) -> Error {
+fn error_of(error: &CredentialsError, profile: Option<&str>) -> Error {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -180,7 +181,13 @@ fn error_of(error: &CredentialsError) -> Error {
     let words = cause.to_string();
     let hint = if words.to_lowercase().contains("sso") { SSO_HINT } else { HINT };
     let words = match error {
-        CredentialsError::CredentialsNotLoaded(_) => "there are none for AWS".to_owned(),
+        CredentialsError::CredentialsNotLoaded(_) => {
+            let named = std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty());
+            match profile.map(str::to_owned).or(named) {
+                Some(profile) => format!("there are none in the profile {profile}, if it exists"),
+                None => "there are none, neither in the environment nor in a profile".to_owned(),
+            }
+        }
         _ => words,
     };
     Error::new(ErrorKind::Unauthenticated, LOADING, words).hint(hint)

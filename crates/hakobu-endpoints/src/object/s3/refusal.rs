@@ -171,7 +171,8 @@ impl S3Refusal {
             return error(ErrorKind::Unauthenticated, "the credentials have expired".to_owned())
                 .hint("log in again, for instance with aws sso login");
         }
-        if self.is(&WRONG_REGION) || matches!(self.status, 301 | 307 | 308) {
+        // A redirect of S3 itself names the region.
+        if self.is(&WRONG_REGION) || matches!(self.status, 301 | 307 | 308) && self.region.is_some() {
             let cause = match self.region.as_deref().filter(|named| *named != region) {
                 Some(named) => format!("the bucket is in the region {named}, not in {region}"),
                 None => format!("the bucket is not in the region {region}"),
@@ -306,6 +307,8 @@ mod tests {
             (404, "NoSuchBucket", ErrorKind::NotFound),
             (404, "NoSuchKey", ErrorKind::NotFound),
             (404, "", ErrorKind::Protocol),
+            (301, "", ErrorKind::Protocol),
+            (301, "PermanentRedirect", ErrorKind::Unauthenticated),
             (400, "", ErrorKind::Protocol),
             (200, "", ErrorKind::Protocol),
             (403, "InvalidAccessKeyId", ErrorKind::Unauthenticated),

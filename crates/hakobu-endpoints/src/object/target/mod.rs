@@ -14,7 +14,7 @@ mod resume;
 mod rights;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hakobu_core::capabilities::Capabilities;
@@ -59,6 +59,8 @@ pub struct ObjectTarget {
     links: Arc<ObjectLinks>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
+    /// Objects that were stored without a checksum that the store compared.
+    unchecked: Arc<AtomicU64>,
 }
 
 impl ObjectTarget {
@@ -79,9 +81,20 @@ impl ObjectTarget {
         let capabilities = Capabilities { set_id, owners, extended, ..able };
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
-        let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
-        let target =
-            Self { bucket, root, capabilities, rights, drafts, sidecars, homes, links, ended, journals };
+        let (homes, ended, unchecked) = (SidecarHomes::of(grant), Arc::default(), Arc::default());
+        let target = Self {
+            bucket,
+            root,
+            capabilities,
+            rights,
+            drafts,
+            sidecars,
+            homes,
+            links,
+            ended,
+            journals,
+            unchecked,
+        };
         Ok(Granted::new(target, grant.clone()))
     }
 }
@@ -96,7 +109,7 @@ impl Endpoint for ObjectTarget {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.bucket.requests()
+        RequestCounts { unchecked: self.unchecked.load(Ordering::Relaxed), ..self.bucket.requests() }
     }
 
     fn interrupt(&self) {
@@ -123,6 +136,7 @@ impl TargetEndpoint for ObjectTarget {
             in_flight,
             journals: self.journals.clone(),
             last_removal: Mutex::default(),
+            unchecked: Arc::clone(&self.unchecked),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
     }
