@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::meta::region::RegionProviderChain;
-use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
 use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::provider::ProvideCredentials;
 use aws_credential_types::provider::error::CredentialsError;
@@ -143,6 +143,10 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).region(region);
     if let Some(name) = &settings.profile {
         loader = loader.profile_name(name);
+        // A profile that was named counts before keys in the environment, which may be those of another account.
+        loader = loader.credentials_provider(
+            ProfileFileCredentialsProvider::builder().profile_name(name.as_str()).build(),
+        );
     }
     if settings.is_anonymous || settings.keys.is_some() {
         loader = loader.no_credentials();
