@@ -248,7 +248,11 @@ impl HttpClient {
             building = building.body(reqwest::Body::wrap(content));
         }
         let (sent, began) = (SystemTime::now(), Instant::now());
-        let answer = self.wait(building.send(), &taken).await?;
+        let answer = self.wait(building.send(), &taken).await.inspect_err(|failure| {
+            if !failure.was_sent {
+                self.shared.counters.take_back(request.kind, request.is_retry);
+            }
+        })?;
         permit.answered();
         self.shared.answer_time.add(began.elapsed());
         let (head, body) = http::Response::from(answer).into_parts();

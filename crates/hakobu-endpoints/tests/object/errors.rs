@@ -189,6 +189,7 @@ fn nobody_listens() {
     let error = lane.put("a", b"x").unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionLost);
     assert_names(&error, &["storing the object s3://bucket/a", "connection refused"]);
+    assert!(lane.bucket.requests().is_empty(), "nothing was sent that could be charged");
 }
 
 #[test]

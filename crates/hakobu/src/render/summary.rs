@@ -312,7 +312,7 @@ fn sampled(report: &Report, language: Language) -> Option<String> {
     let share = 1.0 - 0.05_f64.powf(1.0 / read as f64);
     Some(localized!(
         language,
-        "the content of {} files was compared, taken at random: with 95 % confidence less than {} % of the files differ",
+        "the content of {} files, chosen at random, is equal: with 95 % confidence, that of fewer than {} % of all files differs",
         language.count(read),
         format!("{:.2}", share * 100.0)
     ))

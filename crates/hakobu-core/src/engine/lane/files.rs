@@ -345,8 +345,8 @@ impl Worker<'_> {
             self.shared.queue.draft_done();
             return self.large_compared(file);
         }
-        // A stream has only one version.
-        let may_change = file.kind.is_new_file() && !file.is_open_ended();
+        // A stream has only one version, and cannot be read again, however short it is.
+        let may_change = file.kind.is_new_file() && !self.shared.setup.source.capabilities().stream;
         if may_change && self.shared.evidence.must_recheck() && !self.recheck_file(file)? {
             return Ok(());
         }

@@ -102,7 +102,7 @@ impl S3Lane {
         if let Err(failure) = answer {
             let known = self.head_failed(&request, key, failure).await;
             // A HEAD does not tell the region of the bucket, and the listing does.
-            if Arc::ptr_eq(&region, &self.bucket.target()) || matches!(known, Ok(_)) {
+            if Arc::ptr_eq(&region, &self.bucket.target()) || known.is_ok() {
                 return known;
             }
             answer = self.perform(&request).await;
