@@ -171,7 +171,9 @@ impl HttpFailure {
             return failure(ErrorKind::Protocol, Some(NOT_HTTP), false);
         }
         let kind = if error.is_timeout() { ErrorKind::TimedOut } else { ErrorKind::ConnectionLost };
-        failure(kind, None, true)
+        // A server that does not speak TLS may hang up.
+        let hint = cause.contains("tls handshake eof").then_some(PLAIN_HTTP);
+        failure(kind, hint, true)
     }
 
     pub(crate) fn into_error(self, during: &'static str) -> Error {

@@ -149,7 +149,7 @@ fn an_answer_that_is_no_store_s_is_explained() {
 
 #[test]
 fn a_server_without_tls_is_told_at_once() {
-    let server = ScriptedServer::start(None, |_| ScriptedAnswer::with(200, &[], "")).unwrap();
+    let server = StoreServer::versitygw().unwrap();
     let endpoint = server.endpoint.replace("http://", "https://");
     let begun = Instant::now();
     let lane = TestLane::new(settings(&endpoint));

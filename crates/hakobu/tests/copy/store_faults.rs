@@ -104,6 +104,17 @@ fn a_report_tells_what_the_store_has_checked() {
 }
 
 #[test]
+fn a_whole_bucket_is_equal_to_what_was_copied_into_it() {
+    let (place, server) = server();
+    fs::create_dir_all(place.path().join("tree/sub")).unwrap();
+    fs::write(place.path().join("tree/sub/file"), "content").unwrap();
+    for line in [["copy", "tree/", "s3://bucket"], ["verify", "tree/", "s3://bucket"]] {
+        ended(&hakobu(&place, &server.endpoint, &line).output().unwrap(), 0);
+    }
+    ended(&hakobu(&place, &server.endpoint, &["verify", "s3://bucket/", "tree"]).output().unwrap(), 0);
+}
+
+#[test]
 fn a_listing_shows_no_attributes_that_it_does_not_have() {
     let (place, server) = server();
     fs::create_dir(place.path().join("tree")).unwrap();
