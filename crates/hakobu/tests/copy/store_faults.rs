@@ -5,7 +5,9 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use hakobu_testkit::devices::LoopDevice;
 use hakobu_testkit::http::{ScriptedAnswer, ScriptedServer};
+use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::stores::StoreServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -63,6 +65,25 @@ fn a_short_stream_is_stored_once() {
         ended(&back, 0);
         assert_eq!(String::from_utf8_lossy(&back.stdout), content);
     }
+}
+
+#[test]
+fn a_disk_is_stored_as_an_image_and_returns() {
+    if no_root() {
+        return;
+    }
+    let (place, server) = server();
+    let device = LoopDevice::new(20 << 20).unwrap();
+    let content = fs::read(file(&place.path().join("content"), 9_000_001)).unwrap();
+    fs::File::options().write(true).open(device.path()).unwrap().write_all(&content).unwrap();
+    let from = device.path().to_str().unwrap();
+    let run = |line: &[&str]| {
+        ended(&hakobu(&place, &server.endpoint, line).output().unwrap(), 0);
+    };
+    run(&["copy", from, "s3://bucket/disk.img"]);
+    run(&["verify", from, "s3://bucket/disk.img"]);
+    run(&["copy", "s3://bucket/disk.img", "back.img"]);
+    assert!(fs::read(device.path()).unwrap() == fs::read(place.path().join("back.img")).unwrap());
 }
 
 #[test]

@@ -184,6 +184,7 @@ impl S3Refusal {
         }
         if self.is(&["InvalidObjectState"]) {
             let key = location.strip_prefix(&format!("s3://{bucket}/")).unwrap_or_default();
+            let key = key.replace('\'', "'\\''");
             return error(ErrorKind::Unsupported, "it is archived".to_owned()).hint(format!(
                 "restore it first: aws s3api restore-object --bucket {bucket} --key '{key}' --restore-request Days=7"
             ));
