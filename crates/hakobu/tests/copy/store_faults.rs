@@ -115,7 +115,11 @@ fn a_report_tells_what_the_store_has_checked() {
         (report["verified"].clone(), report["requests"]["target"]["unchecked"].clone(), report)
     };
     let (wire, none) = (json!("wire"), json!("none"));
-    let (told, unchecked, report) = verified(&["copy", "--report", "report", "file", "s3://bucket/"]);
+    // Its other name is not copied, so no link is lost.
+    fs::hard_link(place.path().join("file"), place.path().join("other")).unwrap();
+    let line = ["copy", "--report", "report", "--require", "hardlinks", "file", "s3://bucket/"];
+    let (told, unchecked, report) = verified(&line);
+    assert_eq!(report["losses"], json!([]), "{report:#}");
     assert_eq!((told, unchecked), (wire.clone(), json!(0)), "{report:#}");
     let (told, ..) = verified(&["copy", "--report", "report", "--verify", "none", "file", "s3://bucket/b"]);
     assert_eq!(told, none);

@@ -189,6 +189,10 @@ impl S3Refusal {
                 "restore it first: aws s3api restore-object --bucket {bucket} --key '{key}' --restore-request Days=7"
             ));
         }
+        if self.is(&IN_THE_WAY) {
+            let cause = "this server keeps objects as files, and an object is where a directory is needed, or the reverse";
+            return error(ErrorKind::Conflict, cause.to_owned()).hint("rename one of them");
+        }
         if denied {
             let hint =
                 if is_signed { "the credentials lack the right to do this" } else { "it is not public" };
@@ -232,6 +236,13 @@ impl S3Refusal {
 }
 
 const EXPIRED: [&str; 3] = ["ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"];
+/// Codes of servers that cannot have `a` beside `a/b`.
+const IN_THE_WAY: [&str; 4] = [
+    "ObjectParentIsFile",
+    "ExistingObjectIsDirectory",
+    "XMinioParentIsObject",
+    "XMinioObjectExistsAsDirectory",
+];
 const WRONG_REGION: [&str; 4] = [
     "AuthorizationHeaderMalformed",
     "PermanentRedirect",
@@ -322,6 +333,7 @@ mod tests {
             (403, "InvalidObjectState", ErrorKind::Unsupported),
             (400, "BadDigest", ErrorKind::Corrupt),
             (412, "PreconditionFailed", ErrorKind::Conflict),
+            (400, "ObjectParentIsFile", ErrorKind::Conflict),
             (400, "MetadataTooLarge", ErrorKind::Unsupported),
             (507, "XMinioStorageFull", ErrorKind::NoSpace),
             (503, "SlowDown", ErrorKind::TimedOut),
