@@ -46,6 +46,7 @@ mod refusals;
 mod settings;
 mod slow;
 mod store_evidence;
+mod store_faults;
 mod store_links;
 mod stores;
 mod streams;

@@ -61,6 +61,8 @@ pub struct ObjectTarget {
     journals: Option<PathBuf>,
     /// The number of digests that were kept with objects, so that these were not read.
     kept_digests: Arc<AtomicU64>,
+    /// Objects that were stored without a checksum that the store compared.
+    unchecked: Arc<AtomicU64>,
 }
 
 impl ObjectTarget {
@@ -81,7 +83,8 @@ impl ObjectTarget {
         let capabilities = Capabilities { set_id, owners, extended, ..able };
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
-        let (homes, ended, kept_digests) = (SidecarHomes::of(grant), Arc::default(), Arc::default());
+        let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
+        let (kept_digests, unchecked) = (Arc::default(), Arc::default());
         let target = Self {
             bucket,
             root,
@@ -94,6 +97,7 @@ impl ObjectTarget {
             ended,
             journals,
             kept_digests,
+            unchecked,
         };
         Ok(Granted::new(target, grant.clone()))
     }
@@ -109,7 +113,9 @@ impl Endpoint for ObjectTarget {
     }
 
     fn requests(&self) -> RequestCounts {
-        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..self.bucket.requests() }
+        let kept_digests = self.kept_digests.load(Ordering::Relaxed);
+        let unchecked = self.unchecked.load(Ordering::Relaxed);
+        RequestCounts { kept_digests, unchecked, ..self.bucket.requests() }
     }
 
     fn interrupt(&self) {
@@ -137,6 +143,7 @@ impl TargetEndpoint for ObjectTarget {
             kept_digests: Arc::clone(&self.kept_digests),
             journals: self.journals.clone(),
             last_removal: Mutex::default(),
+            unchecked: Arc::clone(&self.unchecked),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
     }
