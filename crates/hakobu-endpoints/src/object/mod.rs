@@ -12,6 +12,7 @@ mod budget;
 mod capabilities;
 mod clock;
 mod content;
+mod content_mark;
 pub mod copy_place;
 mod counts;
 pub mod credentials;
@@ -33,6 +34,7 @@ pub mod s3;
 mod sidecars;
 mod small_object;
 mod source;
+mod stored_checksum;
 mod target;
 mod upload_journal;
 

@@ -45,6 +45,8 @@ mod program;
 mod refusals;
 mod settings;
 mod slow;
+mod store_evidence;
+mod store_links;
 mod stores;
 mod streams;
 mod surprises;

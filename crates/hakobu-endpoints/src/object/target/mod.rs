@@ -14,7 +14,7 @@ mod resume;
 mod rights;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hakobu_core::capabilities::Capabilities;
@@ -59,6 +59,8 @@ pub struct ObjectTarget {
     links: Arc<ObjectLinks>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
+    /// The number of digests that were kept with objects, so that these were not read.
+    kept_digests: Arc<AtomicU64>,
 }
 
 impl ObjectTarget {
@@ -79,9 +81,20 @@ impl ObjectTarget {
         let capabilities = Capabilities { set_id, owners, extended, ..able };
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
-        let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
-        let target =
-            Self { bucket, root, capabilities, rights, drafts, sidecars, homes, links, ended, journals };
+        let (homes, ended, kept_digests) = (SidecarHomes::of(grant), Arc::default(), Arc::default());
+        let target = Self {
+            bucket,
+            root,
+            capabilities,
+            rights,
+            drafts,
+            sidecars,
+            homes,
+            links,
+            ended,
+            journals,
+            kept_digests,
+        };
         Ok(Granted::new(target, grant.clone()))
     }
 }
@@ -96,7 +109,7 @@ impl Endpoint for ObjectTarget {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.bucket.requests()
+        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..self.bucket.requests() }
     }
 
     fn interrupt(&self) {
@@ -121,6 +134,7 @@ impl TargetEndpoint for ObjectTarget {
             links: Arc::clone(&self.links),
             buffers: LaneBuffers::default(),
             in_flight,
+            kept_digests: Arc::clone(&self.kept_digests),
             journals: self.journals.clone(),
             last_removal: Mutex::default(),
         };
