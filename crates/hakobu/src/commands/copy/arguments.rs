@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use hakobu_core::open_at::OpenAt;
 
 use crate::commands::shared::filter::FilterArguments;
 use crate::commands::shared::headings::{CONNECTION, DELETION, DISKS, OUTPUT, PERFORMANCE, STORES, TRANSFER};
@@ -278,10 +279,13 @@ pub struct CopyArguments {
     pub store: StoreArguments,
 
     /// Profile for the source, if the target has another one
-    ///
-    /// --profile is then that of the target
     #[arg(long, value_name = "NAME", help_heading = STORES)]
     pub source_profile: Option<String>,
+
+    /// Host that opens the store: here, source, target
+    #[arg(long, value_name = "WHERE", default_value = "here", hide_possible_values = true, help_heading = STORES,
+        value_parser = PossibleValuesParser::new(OpenAt::NAMES))]
+    pub open_at: String,
 
     /// The options for objects that are written.
     #[command(flatten)]
