@@ -13,13 +13,15 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::host::HostFacts;
 use hakobu_proto::control::{
     AgentHello, AgentMessage, DIRECTORIES_APART_MAX, ListeningPort, PREAMBLE, ProbeAnswer, ProbeAsk, Request,
-    SILENT_MAX, SourceAsk, SourceLook, VERSION_OLDEST, negotiate, too_old,
+    SILENT_MAX, SourceAsk, SourceLook, StoreFacts, StoreLook, StoreRequest, StoreRunUsage, VERSION_OLDEST,
+    negotiate, too_old,
 };
 
 use crate::inspect;
 use crate::local_host::LocalHost;
 use crate::machine;
 use crate::restrict::Restriction;
+use crate::store_place::StorePlace;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::pace::RunLimits;
 use hakobu_net::channel as wire;
@@ -32,6 +34,9 @@ const REQUESTS_MAX: usize = 16;
 const SILENCE_LIMIT: Duration = if cfg!(test) { Duration::from_secs(2) } else { SILENT_MAX };
 /// The time that work in progress may take to end after that.
 const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// The time that an answer of a store may still take if the controller is gone.
+const STORE_END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Serves a controller until its input ends.
 ///
@@ -74,7 +79,15 @@ fn serve(
         .and_then(|()| output.flush())
         .map_err(|error| Error::io("greeting the controller", &error))?;
     let output = AgentOutput(Mutex::new(output));
-    let mut agent = Agent { side, restriction, version: None, apart: Vec::new(), output };
+    let mut agent = Agent {
+        side,
+        restriction,
+        version: None,
+        apart: Vec::new(),
+        store: None,
+        life: life.clone(),
+        output,
+    };
     loop {
         match requests.recv_timeout(SILENCE_LIMIT / 8) {
             Ok(Ok(request)) => agent.handle(request)?,
@@ -106,6 +119,9 @@ fn read_requests(
             match &received {
                 Ok(Some(Request::Run(request))) => limits.begin_with(request.job.limits.clone()),
                 Ok(Some(Request::RunHere(request))) => limits.begin_with(request.job.limits.clone()),
+                Ok(Some(Request::RunWithStore(request))) => {
+                    limits.begin_with(request.run.job.limits.clone());
+                }
                 _ => {}
             }
             match received {
@@ -123,13 +139,18 @@ fn read_requests(
                         return;
                     }
                 },
-                Ok(None) => return stop.stop(),
+                Ok(None) => {
+                    stop.stop();
+                    drop(sender);
+                    return life.end_with_store();
+                }
                 Err(error) => {
                     stop.stop();
                     if error.kind != ErrorKind::ConnectionLost {
                         let _ = sender.send(Err(error));
                     }
-                    return;
+                    drop(sender);
+                    return life.end_with_store();
                 }
             }
         }
@@ -146,6 +167,8 @@ struct LastSign {
     last: Mutex<Option<Instant>>,
     watched: AtomicBool,
     ended: AtomicBool,
+    /// True while a store is asked, which may take minutes if it does not answer.
+    asks_store: AtomicBool,
 }
 
 impl ControllerLiveness {
@@ -161,6 +184,24 @@ impl ControllerLiveness {
 
     fn has_ended(&self) -> bool {
         self.0.ended.load(Relaxed)
+    }
+
+    /// Marks the time in which a store is asked.
+    fn asking_store<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.0.asks_store.store(true, Relaxed);
+        let answer = ask();
+        self.0.asks_store.store(false, Relaxed);
+        answer
+    }
+
+    /// Ends the process if the controller is gone while a store is asked: the answer is for nobody, and nothing has begun.
+    fn end_with_store(&self) {
+        while !self.has_ended() {
+            std::thread::sleep(STORE_END_LIMIT);
+            if !self.has_ended() && self.0.asks_store.load(Relaxed) {
+                std::process::exit(1);
+            }
+        }
     }
 
     /// Stops everything after a silence of `SILENCE_LIMIT`. The system may take hours to notice a dead connection,
@@ -219,6 +260,9 @@ struct Agent<W> {
     version: Option<u16>,
     /// Directories of the source that the next target must leave alone.
     apart: Vec<Inode>,
+    /// The store that was opened last.
+    store: Option<StorePlace>,
+    life: ControllerLiveness,
     output: AgentOutput<W>,
 }
 
@@ -242,6 +286,11 @@ impl<W: Write + Send> Agent<W> {
                 Err(answer) => return self.output.send(&answer),
             },
         };
+        if self.store.is_none() && is_of_open_store(&request) {
+            let error = no_store();
+            self.output.send(&AgentMessage::Refused(error.clone()))?;
+            return Err(error);
+        }
         let answer = match request {
             Request::Hello { oldest, newest, digest } => match self.hello(oldest, newest, digest) {
                 Ok(hello) => {
@@ -287,6 +336,21 @@ impl<W: Write + Send> Agent<W> {
             Request::Ciphers => AgentMessage::Ciphers(cipher::here()),
             Request::Settings => AgentMessage::Settings(Ok(Box::new(self.settings()))),
             Request::Probe(mut ask) => AgentMessage::Probe(self.probe(&mut ask).map(Box::new)),
+            Request::OpenStore(request) => {
+                let life = self.life.clone();
+                AgentMessage::StoreOpened(life.asking_store(|| self.open_store(&request)).map(Box::new))
+            }
+            Request::LookInStore(look) => self.life.asking_store(|| self.look_in_store(&look))?,
+            Request::RunWithStore(mut request) => {
+                request.run.grant.source_directories = std::mem::take(&mut self.apart);
+                let store = self.store.as_ref().ok_or_else(no_store)?;
+                let ran = self.side.run_with_store(&request, store, &self.output);
+                AgentMessage::RanWithStore(Box::new(StoreRunUsage::new(ran)))
+            }
+            Request::RemoveUnfinished { path } => {
+                let store = self.store.as_ref().ok_or_else(no_store)?;
+                AgentMessage::Removed(self.life.asking_store(|| store.remove_unfinished(&path)))
+            }
             // Handled by the thread that reads.
             Request::Cancel | Request::Limits(_) | Request::Alive => return Ok(()),
         };
@@ -320,6 +384,26 @@ impl<W: Write + Send> Agent<W> {
         }
     }
 
+    /// Opens a store with the credentials of this machine.
+    fn open_store(&mut self, request: &StoreRequest) -> Result<StoreFacts> {
+        self.store = None;
+        let store = StorePlace::open(&request.store, &request.settings)?;
+        let facts = store.facts();
+        self.store = Some(store);
+        Ok(facts)
+    }
+
+    fn look_in_store(&self, look: &StoreLook) -> Result<AgentMessage> {
+        let store = self.store.as_ref().ok_or_else(no_store)?;
+        Ok(match look {
+            StoreLook::Sources { sources } => {
+                AgentMessage::Sources(sources.iter().map(|ask| store.look_at_source(ask)).collect())
+            }
+            StoreLook::Target { path } => AgentMessage::Target(store.look_at_target(path)),
+            StoreLook::Places { root, places } => AgentMessage::Places(store.look_at_places(root, places)),
+        })
+    }
+
     /// Measures as requested. For a restricted login the measured file or directory stays open meanwhile.
     fn probe(&mut self, ask: &mut ProbeAsk) -> Result<ProbeAnswer> {
         let _held = match &self.restriction {
@@ -334,6 +418,15 @@ impl<W: Write + Send> Agent<W> {
         let addresses = address.map(str::to_owned).or_else(|| machine::facts().reached_at);
         Ok(ListeningPort { port, addresses: addresses.into_iter().collect(), process: std::process::id() })
     }
+}
+
+/// Returns true if a request makes sense only after [`Request::OpenStore`].
+fn is_of_open_store(request: &Request) -> bool {
+    matches!(request, Request::LookInStore(_) | Request::RunWithStore(_) | Request::RemoveUnfinished { .. })
+}
+
+fn no_store() -> Error {
+    Error::new(ErrorKind::Protocol, "serving the controller", "no store was opened")
 }
 
 /// Returns true if a request is the same in all protocol versions that an agent answers.

@@ -10,6 +10,7 @@ pub mod inspect;
 pub mod join;
 pub mod local_host;
 pub mod restrict;
+pub mod store_place;
 pub mod stream;
 
 pub mod lock;

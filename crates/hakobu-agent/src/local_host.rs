@@ -24,13 +24,14 @@ use hakobu_endpoints::local::{
 use hakobu_net::thread_time::thread_time;
 use hakobu_proto::control::{
     AgentMachine, CONNECTIONS_MAX, ConnectMode, ConnectRequest, MachinePath, RunHereRequest, RunRequest,
-    RunUsage, ServeRequest, ServedUsage,
+    RunUsage, ServeRequest, ServedUsage, StoreRunRequest,
 };
 
 use crate::lock::JobLock;
 use crate::machine;
 use crate::restrict::is_nowhere;
 use crate::sha256::Sha256Sink;
+use crate::store_place::StorePlace;
 use crate::stream::{self, Streams};
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::pace::RunLimits;
@@ -382,6 +383,31 @@ impl LocalHost {
             Err(error) => return failed(error),
         };
         self.run_between(&*source, &target, &request.job, observer)
+    }
+
+    /// Runs a job with one end on this host and the other in a store that this process has opened.
+    pub fn run_with_store(
+        &mut self,
+        request: &StoreRunRequest,
+        store: &StorePlace,
+        observer: &dyn Observer,
+    ) -> RunUsage {
+        let StoreRunRequest { run, to_store, full } = request;
+        let job = Job { full: *full, ..run.job.clone() };
+        let prepared = self.lock(&run.job, &run.identity).and_then(|lock| {
+            let (source, target): (_, Box<dyn TargetEndpoint>) = match to_store {
+                true => (self.open_source(&run.roots, &run.job)?, store.open_target(&run.root, &run.grant)?),
+                false => {
+                    let source = store.open_source(&run.roots)?;
+                    (source, Box::new(self.open_target(&run.root, &run.grant, &run.identity)?))
+                }
+            };
+            Ok((lock, source, target))
+        });
+        match prepared {
+            Ok((_lock, source, target)) => self.run_between(&*source, &*target, &job, observer),
+            Err(error) => failed(error),
+        }
     }
 
     /// Takes the lock of a job. Digests take none, so any number of them may run at a time.

@@ -34,6 +34,7 @@ pub mod listing;
 pub mod location;
 pub mod losses;
 pub mod names;
+pub mod open_at;
 pub mod pace;
 pub mod pacer;
 pub mod pack;

@@ -34,6 +34,8 @@ pub struct Transfer {
     pub job: Option<String>,
     /// The route of the data.
     pub transport: UsedTransport,
+    /// The machines and stores that content passes, in order.
+    pub route: Vec<String>,
     /// The cipher's name; `None` if no connection was made.
     pub cipher: Option<&'static str>,
     /// The resolved sources, with their host.

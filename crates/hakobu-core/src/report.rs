@@ -71,6 +71,8 @@ pub struct Report {
     pub machines: ReportMachines,
     /// The transport of the data.
     pub transport: UsedTransport,
+    /// The machines and stores that content passes from the source to the target, in order.
+    pub route: Vec<String>,
     /// The cipher of the data connections: `aes-128-gcm`, `none`…; null if there were none.
     pub cipher: Option<String>,
     /// The compression of content in transit: `zstd`, or `none` if nothing was compressed.
@@ -556,6 +558,7 @@ impl Default for Report {
             target: ReportEnd::default(),
             machines: ReportMachines::default(),
             transport: UsedTransport::Local,
+            route: Vec::new(),
             cipher: None,
             compression: "none".to_owned(),
             compression_levels: Vec::new(),

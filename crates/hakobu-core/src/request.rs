@@ -11,6 +11,7 @@ use crate::filter::FilterRules;
 use crate::job::{FileSample, Mode, Removal};
 use crate::location::Location;
 use crate::losses::LossKind;
+use crate::open_at::OpenAt;
 use crate::pace::RunLimits;
 use crate::store_settings::StoreSettings;
 
@@ -60,6 +61,8 @@ pub struct CopyRequest {
     pub source_store: StoreSettings,
     /// The settings of the store that holds the target, if one does.
     pub target_store: StoreSettings,
+    /// The machine that opens the store at one end.
+    pub open_at: OpenAt,
     /// The other host's name or address for data, if it is not that of the login.
     pub data_address: Option<String>,
     /// The port that the listening host uses for all data connections.
@@ -141,6 +144,7 @@ impl Default for CopyRequest {
             password_file: None,
             source_store: StoreSettings::default(),
             target_store: StoreSettings::default(),
+            open_at: OpenAt::default(),
             data_address: None,
             data_port: None,
             dry_run: false,

@@ -18,6 +18,9 @@ use hakobu_core::landing::{Ancestry, TargetFound};
 use hakobu_core::pace::RunLimits;
 use hakobu_core::path::EntryPath;
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
+use hakobu_core::requests::RunRequests;
+use hakobu_core::store_name::StoreName;
+use hakobu_core::store_settings::StoreSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{self, AsMirror, itself};
@@ -36,7 +39,9 @@ pub const VERSION_OLDEST: u16 = 5;
 /// `EndServing`. All others are refused with [`too_old`].
 pub const VERSION_OLDEST_ANSWERED: u16 = 3;
 /// The newest version of the protocol that this program supports.
-pub const VERSION_NEWEST: u16 = 5;
+pub const VERSION_NEWEST: u16 = 6;
+/// The oldest version in which an agent opens stores: [`Request::OpenStore`] and what follows it.
+pub const VERSION_OF_STORES: u16 = 6;
 /// The maximum number of directories in one [`Request::HoldApart`].
 pub const DIRECTORIES_APART_MAX: usize = 4096;
 /// The maximum length of a message in bytes.
@@ -47,7 +52,7 @@ pub const CONNECTIONS_MAX: u16 = 72;
 pub const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
 // Types that occur inside results.
-itself!(SourceLook, TargetLook, ListeningPort, ProbeAnswer);
+itself!(SourceLook, TargetLook, ListeningPort, ProbeAnswer, StoreFacts);
 
 /// The fingerprint of a throw-away certificate: 32 bytes.
 pub type CertificateFingerprint = [u8; 32];
@@ -118,6 +123,18 @@ pub enum Request {
     /// The directories of the source on the agent's machine, for the `Serve` or `RunHere` that follows. They are left
     /// untouched if the target turns out to contain them under another name. At most [`DIRECTORIES_APART_MAX`].
     HoldApart(#[serde(with = "AsMirror::<Vec<wire::Inode>>")] Vec<Inode>),
+    /// Open a store with the credentials of the agent's machine. It replaces one that was opened before.
+    OpenStore(StoreRequest),
+    /// Inspect what is in the open store.
+    LookInStore(StoreLook),
+    /// Run a job of which one end is in the open store and the other on this machine.
+    RunWithStore(StoreRunRequest),
+    /// Remove what runs from this machine have left of unfinished files in the open store.
+    RemoveUnfinished {
+        /// The path in the store at which, or below which, they are.
+        #[serde(with = "AsMirror::<wire::BoundedBytes>")]
+        path: Vec<u8>,
+    },
 }
 
 /// A message from an agent to the controller.
@@ -154,6 +171,12 @@ pub enum AgentMessage {
     Settings(#[serde(with = "AsMirror::<Result<Box<wire::HostFacts>, wire::Error>>")] Result<Box<HostFacts>>),
     /// The result of a measurement.
     Probe(#[serde(with = "AsMirror::<Result<Box<ProbeAnswer>, wire::Error>>")] Result<Box<ProbeAnswer>>),
+    /// The store was opened.
+    StoreOpened(#[serde(with = "AsMirror::<Result<Box<StoreFacts>, wire::Error>>")] Result<Box<StoreFacts>>),
+    /// A run with the open store has ended.
+    RanWithStore(Box<StoreRunUsage>),
+    /// The number of unfinished files that were removed.
+    Removed(#[serde(with = "AsMirror::<Result<u64, wire::Error>>")] Result<u64>),
 }
 
 /// The introduction of an agent.
@@ -408,6 +431,102 @@ pub struct RunHereRequest {
     /// The rights of the engine there.
     #[serde(with = "AsMirror::<wire::Grant>")]
     pub grant: Grant,
+}
+
+/// A store, and how it is reached. Credentials are never sent: the agent looks for them on its machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreRequest {
+    /// The store.
+    #[serde(with = "AsMirror::<wire::StoreName>")]
+    pub store: StoreName,
+    /// The settings that the user chose.
+    #[serde(with = "AsMirror::<wire::StoreSettings>")]
+    pub settings: StoreSettings,
+}
+
+/// An opened store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreFacts {
+    /// The capabilities of a place in it at best.
+    #[serde(with = "AsMirror::<wire::Capabilities>")]
+    pub capabilities: Capabilities,
+    /// True if holes of files become zeros.
+    pub fills_holes: bool,
+    /// True if an entry shows whether it has other names, although listings do not.
+    pub tells_links: bool,
+    /// True if a directory and another entry can have the same name.
+    pub shared_names: bool,
+    /// The time that the store took for an answer; zero if that is not known.
+    pub round_trip: Duration,
+}
+
+/// An inspection of what is in the open store. It is answered like the request of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StoreLook {
+    /// Inspect sources.
+    Sources {
+        /// The sources.
+        sources: Vec<SourceAsk>,
+    },
+    /// Inspect a target.
+    Target {
+        /// The path as typed.
+        #[serde(with = "AsMirror::<wire::BoundedBytes>")]
+        path: Vec<u8>,
+    },
+    /// Return the identities of places below a directory.
+    Places {
+        /// The directory.
+        #[serde(with = "AsMirror::<wire::BoundedBytes>")]
+        root: Vec<u8>,
+        /// The places.
+        #[serde(with = "AsMirror::<Vec<wire::EntryPath>>")]
+        places: Vec<EntryPath>,
+    },
+}
+
+/// Runs a job between the open store and the agent's machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreRunRequest {
+    /// The job; the paths of one end are in the store.
+    pub run: RunHereRequest,
+    /// True if the target is in the store; otherwise the source is.
+    pub to_store: bool,
+    /// All content is read, also where the store keeps its digest.
+    pub full: bool,
+}
+
+/// The result of a run with a store, and what only such a run has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StoreRunUsage {
+    /// The result.
+    pub usage: RunUsage,
+    /// The requests that were sent.
+    #[serde(with = "AsMirror::<wire::RunRequests>")]
+    pub requests: RunRequests,
+    /// The requests that the changes of a dry run would take.
+    #[serde(with = "AsMirror::<wire::RunRequests>")]
+    pub planned_requests: RunRequests,
+    /// The number of entries that were asked for one by one.
+    pub entries_examined: u64,
+}
+
+impl StoreRunUsage {
+    /// Returns the usage of a run for the wire.
+    pub fn new(usage: RunUsage) -> Self {
+        let summary = &usage.summary;
+        let (requests, planned_requests) = (summary.requests, summary.planned_requests);
+        Self { requests, planned_requests, entries_examined: summary.counters.entries_examined, usage }
+    }
+
+    /// Returns the usage with everything that was sent beside it.
+    pub fn into_usage(self) -> RunUsage {
+        let Self { mut usage, requests, planned_requests, entries_examined } = self;
+        let summary = &mut usage.summary;
+        (summary.requests, summary.planned_requests) = (requests, planned_requests);
+        summary.counters.entries_examined = entries_examined;
+        usage
+    }
 }
 
 /// A path on the machine, as bytes.

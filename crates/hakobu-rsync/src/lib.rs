@@ -91,6 +91,12 @@ fn try_run(
     transfer.sources = vec![ends.source_name.clone()];
     transfer.target = Some(ends.target_name.clone());
     transfer.machines = machines(&way, outward);
+    transfer.route = vec!["this machine".to_owned(), way.remote.host().destination()];
+    if !outward {
+        transfer.route.reverse();
+    }
+    let choice = format!("route: {}", transfer.route.join(" -> "));
+    observer.event(Event::Decision { choice, reason: "one end is on this machine".to_owned() });
     let (sources, target) = (transfer.sources.clone(), ends.target_name.clone());
     observer.event(Event::Located { sources, target, machines: Box::new(transfer.machines.clone()) });
     let identity = identity(&ends);

@@ -308,6 +308,7 @@ fn receive_run(
         match receive(stdout, SILENCE_LIMIT, &until, host)? {
             AgentMessage::Event(event) => observer.event(event),
             AgentMessage::Ran(ran) => return Ok(*ran),
+            AgentMessage::RanWithStore(ran) => return Ok(ran.into_usage()),
             AgentMessage::Refused(error) => return Err(error),
             _ => {
                 let words = "the agent gave an answer that does not fit the question";

@@ -11,16 +11,19 @@ use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
+use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_core::report::UsedTransport;
 use hakobu_core::units::format_bytes;
-use hakobu_proto::control::{Cipher, MachinePath, RunHereRequest, RunRequest, RunUsage};
+use hakobu_proto::control::{Cipher, MachinePath, RunHereRequest, RunRequest, RunUsage, StoreRunRequest};
 
 use crate::carryover::Carryover;
 use crate::connect::{ConnectParameters, HostConnections};
+use crate::content_route::ContentRoute;
 use crate::error_paths::{self, AtTarget};
 use crate::event_log::EventLog;
 use crate::fit;
+use crate::host::far_store::StoreAgent;
 use crate::host::{AgentHost, Host};
 use crate::job::JobMaker;
 use crate::machines::machines;
@@ -93,7 +96,7 @@ impl Attempt<'_, '_> {
             Some(hosts) => hosts,
             None => self.open()?,
         };
-        if hosts.target.is_none() && self.request.wants_compression() {
+        if (hosts.target.is_none() || hosts.store_agent.is_some()) && self.request.wants_compression() {
             self.tell_once(COMPRESSION_WITHOUT_EFFECT);
         }
         let plan = self.plan(&mut hosts)?;
@@ -126,7 +129,9 @@ impl Attempt<'_, '_> {
         let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, input)?;
         ran.summary.failures.iter_mut().for_each(|failure| error_paths::name_failure(failure, &named_root));
         if let Some(fatal) = &mut ran.summary.fatal {
-            error_paths::name_fatal(fatal, &*hosts.source, &named_root);
+            // Objects in a store are named in full, so an absolute path is one at the other end.
+            let engine = if hosts.source.is_store() { hosts.target() } else { &*hosts.source };
+            error_paths::name_fatal(fatal, engine, &named_root);
         }
         transfer.rights_withheld = !self.request.mode.only_reads()
             && !allows_rights
@@ -195,13 +200,25 @@ impl Attempt<'_, '_> {
         observer: &dyn Observer,
         input: RunInput,
     ) -> Result<RunUsage> {
+        let route = ContentRoute::of(hosts);
+        if let Some(agent) = hosts.store_agent.clone() {
+            self.is_connected(&route, transfer);
+            let to_store = hosts.source.has_agent();
+            return self.run_with_store(&agent, to_store, transfer, observer, input);
+        }
         if !hosts.have_agents() {
+            self.is_connected(&route, transfer);
             return self.run_from_here(hosts, transfer, observer, input);
         }
-        let TransferHosts { source, target } = hosts;
+        let TransferHosts { source, target, .. } = hosts;
         match (source.as_agent(), target.as_mut().map(|target| target.as_agent())) {
-            (Some(engine), Some(Some(target))) => self.run_apart(engine, target, transfer, observer, input),
-            (Some(engine), None) => self.run_on_one(engine, transfer, observer, input),
+            (Some(engine), Some(Some(target))) => {
+                self.run_apart(engine, target, route, transfer, observer, input)
+            }
+            (Some(engine), None) => {
+                self.is_connected(&route, transfer);
+                self.run_on_one(engine, transfer, observer, input)
+            }
             _ => Err(Error::new(
                 ErrorKind::Usage,
                 "running a job",
@@ -219,7 +236,6 @@ impl Attempt<'_, '_> {
         input: RunInput,
     ) -> Result<RunUsage> {
         transfer.transport = hosts.route();
-        self.is_connected(transfer);
         let RunInput { job, identity, roots, root, grant } = input;
         let here = LocalHost::new(StopHandle::with_flag(Arc::clone(&self.surroundings.cancel)));
         let here = here.with_limits(Arc::clone(&self.surroundings.limits));
@@ -253,7 +269,6 @@ impl Attempt<'_, '_> {
         input: RunInput,
     ) -> Result<RunUsage> {
         transfer.transport = UsedTransport::Local;
-        self.is_connected(transfer);
         let RunInput { job, identity, roots, root, grant } = input;
         let told = EventLog::new(observer, job.lanes);
         let request = RunHereRequest { job, identity, roots, root, grant };
@@ -268,11 +283,43 @@ impl Attempt<'_, '_> {
         Ok(ran)
     }
 
+    /// Runs a job between another host and a store that its agent has opened.
+    fn run_with_store(
+        &mut self,
+        agent: &StoreAgent,
+        to_store: bool,
+        transfer: &mut Transfer,
+        observer: &dyn Observer,
+        input: RunInput,
+    ) -> Result<RunUsage> {
+        transfer.transport = UsedTransport::Local;
+        let RunInput { job, identity, roots, root, grant } = input;
+        let (told, full) = (EventLog::new(observer, job.lanes), job.full);
+        let run = RunHereRequest { job, identity, roots, root, grant };
+        let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
+        self.carryover.entries_made = None;
+        let ran = agent.run(StoreRunRequest { run, to_store, full }, &told, cancel, limits);
+        if let Ok(ran) = &ran {
+            self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
+        }
+        let mut ran = ran.or_else(|error| told.ran(error))?;
+        let ends = [self.request.sources.first(), Some(&self.request.target)];
+        if let Some(store) = ends.into_iter().flatten().find_map(Location::store) {
+            ran.summary.fatal = ran.summary.fatal.map(|error| agent.there(store, error));
+        }
+        transfer.peak_memory_bytes = match to_store {
+            true => (ran.peak_memory_bytes, None),
+            false => (None, ran.peak_memory_bytes),
+        };
+        Ok(ran)
+    }
+
     /// Runs a job whose ends are on different hosts.
     fn run_apart(
         &mut self,
         engine: &mut dyn AgentHost,
         target: &mut dyn AgentHost,
+        route: ContentRoute,
         transfer: &mut Transfer,
         observer: &dyn Observer,
         input: RunInput,
@@ -303,8 +350,9 @@ impl Attempt<'_, '_> {
         // A port that could not be reached just now is not tried again after a lost connection.
         self.carryover.by_ssh = by_ssh && relay.is_none();
         let job = Job { lanes, lanes_max, ..job };
+        let route = if relay.is_some() { route.relayed() } else { route };
         let mut carried = Some((relay, carriers));
-        self.is_connected(transfer);
+        self.is_connected(&route, transfer);
         engine.depend_on(target)?;
         let told = EventLog::new(observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
@@ -368,8 +416,11 @@ impl Attempt<'_, '_> {
         }
     }
 
-    fn is_connected(&mut self, transfer: &mut Transfer) {
+    /// Records that both ends are ready, and tells the route of content between them.
+    fn is_connected(&mut self, route: &ContentRoute, transfer: &mut Transfer) {
         transfer.connect = self.began.elapsed();
+        transfer.route.clone_from(&route.machines);
+        self.surroundings.observer.event(route.decision());
         self.carryover.outages.end(Instant::now());
     }
 

@@ -1,6 +1,7 @@
 //! A host that takes part in a transfer: this one, one with an agent, or one that only offers endpoints.
 
 mod agent_host;
+pub mod far_store;
 mod this_host;
 
 use std::net::IpAddr;
@@ -41,6 +42,11 @@ pub trait Host {
 
     /// Returns true if it is this host.
     fn is_here(&self) -> bool {
+        false
+    }
+
+    /// Returns true if it is a store.
+    fn is_store(&self) -> bool {
         false
     }
 

@@ -9,7 +9,6 @@ use crate::fit;
 use crate::host::Host;
 use crate::opening::TransferHosts;
 use crate::plan::TransferPlan;
-use hakobu_agent::machine;
 use hakobu_core::lane_count::EndpointFacts;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::request::{CopyRequest, Durability, LaneSetting, Verify};
@@ -120,7 +119,7 @@ impl JobMaker<'_> {
         EndpointFacts {
             round_trip: source.round_trip().max(target.round_trip()),
             processors: (source.machine().processors, target.machine().processors),
-            here: machine::facts().processors,
+            here: self.hosts.engine_processors(),
             apart: self.hosts.target.is_some(),
             concurrency: concurrency(source).or(concurrency(target)),
             over_network: self.plan.over_network,

@@ -7,6 +7,7 @@ pub mod agent_client;
 mod attempt;
 mod carryover;
 mod connect;
+mod content_route;
 pub mod copy;
 mod deletion;
 pub mod devices;

@@ -12,12 +12,15 @@ use hakobu_core::report::UsedTransport;
 use hakobu_core::store_settings::StoreSettings;
 
 use crate::host::Host;
+use crate::host::far_store::{FarStore, StoreAgent};
 use crate::login;
 use crate::sftp::{SftpSide, WAY_OUT};
 use crate::store::StoreHost;
 use hakobu_agent::local_host::LocalHost;
+use hakobu_agent::machine;
 use hakobu_agent::stream::Streams;
 use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::open_at::OpenAt;
 use hakobu_core::prompts::Prompts;
 use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use hakobu_net::stop::StopHandle;
@@ -27,6 +30,8 @@ use hakobu_ssh::login::SshMethod;
 pub struct TransferHosts {
     pub source: Box<dyn Host>,
     pub target: Option<Box<dyn Host>>,
+    /// The agent that opens both ends, if one of them is in a store.
+    pub store_agent: Option<StoreAgent>,
 }
 
 impl TransferHosts {
@@ -38,6 +43,14 @@ impl TransferHosts {
     /// Returns true if hakobu's own code runs on all of them.
     pub fn have_agents(&self) -> bool {
         self.source.has_agent() && self.target().has_agent()
+    }
+
+    /// Returns the number of processors of the machine that opens both ends, if one does.
+    pub fn engine_processors(&self) -> u16 {
+        match &self.store_agent {
+            Some(agent) => agent.machine().processors,
+            None => machine::facts().processors,
+        }
     }
 
     /// Returns the route of content if this host opens both ends.
@@ -67,6 +80,20 @@ impl HostOpener<'_> {
     /// `Usage` for options that do not go together, and failures of a login.
     pub fn open(&mut self) -> Result<TransferHosts> {
         let (source, target) = host_names(self.request)?;
+        self.request.open_at.check(self.request)?;
+        match (self.request.open_at, source, target) {
+            (OpenAt::Source, HostName::Ssh(host), HostName::Store(store, settings)) => {
+                let (agent, store) = self.with_store(host, store, settings)?;
+                let (source, target) = (Box::new(agent.clone()), Some(Box::new(store) as Box<dyn Host>));
+                return Ok(TransferHosts { source, target, store_agent: Some(agent) });
+            }
+            (OpenAt::Target, HostName::Store(store, settings), HostName::Ssh(host)) => {
+                let (agent, store) = self.with_store(host, store, settings)?;
+                let (source, target) = (Box::new(store), Some(Box::new(agent.clone()) as Box<dyn Host>));
+                return Ok(TransferHosts { source, target, store_agent: Some(agent) });
+            }
+            _ => {}
+        }
         if source == target {
             let source = match source {
                 HostName::Here => self.here(LocalHost::new(self.stop())),
@@ -78,7 +105,7 @@ impl HostOpener<'_> {
                 HostName::Store(..) => Some(self.host(target)?),
                 _ => None,
             };
-            return Ok(TransferHosts { source, target });
+            return Ok(TransferHosts { source, target, store_agent: None });
         }
         let mut source_host = self.host(source)?;
         let mut target_host = self.host(target)?;
@@ -96,7 +123,7 @@ impl HostOpener<'_> {
                 }
             }
         }
-        Ok(TransferHosts { source: source_host, target: Some(target_host) })
+        Ok(TransferHosts { source: source_host, target: Some(target_host), store_agent: None })
     }
 
     fn stop(&self) -> StopHandle {
@@ -142,6 +169,25 @@ impl HostOpener<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Starts the agent on a host, which opens a store as well.
+    fn with_store(
+        &mut self,
+        host: &SshHost,
+        store: &StoreName,
+        settings: &StoreSettings,
+    ) -> Result<(StoreAgent, FarStore)> {
+        let login = SshMethod { time_limit: self.login_limit, ..SshMethod::of(self.request, host) };
+        let agent = login::start(&login, self.prompts, self.observer).map_err(|error| match error.kind {
+            ErrorKind::NotFound => {
+                error.hint("--open-at takes hakobu there; without it this machine opens the store")
+            }
+            _ => error,
+        })?;
+        let agent = StoreAgent::new(agent);
+        let store = agent.open_store(store, settings)?;
+        Ok((agent, store))
     }
 
     /// Opens a host without an agent, through its SFTP server. `why`: the reason why no agent is used.

@@ -89,10 +89,11 @@ impl Planner<'_> {
     /// Errors in examining locations; `Refused` if data would be destroyed; `Usage` for options that do not go
     /// together.
     pub fn plan(&mut self, hosts: &mut TransferHosts) -> Result<TransferPlan> {
-        let TransferHosts { source, target } = hosts;
+        let TransferHosts { source, target, store_agent } = hosts;
         let (source, target) = (&mut **source, target.as_deref_mut());
         // In a push and on one host the engine's side belongs to the user. Otherwise it is not trusted.
-        let trusted = target.is_none() || source.is_here();
+        let is_pushed_there = store_agent.is_some() && source.has_agent();
+        let trusted = target.is_none() || source.is_here() || is_pushed_there;
         if self.request.pairs.is_empty() {
             let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
             self.foresee(&looks, [Some(&*source), target.as_deref()]);

@@ -2,34 +2,23 @@
 
 use std::time::Duration;
 
-use hakobu_agent::machine::{self, state_directory};
+use hakobu_agent::machine;
+use hakobu_agent::store_place::StorePlace;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
-use hakobu_core::entry::{EntryKind, EntryMetadata};
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::Result;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
-use hakobu_core::landing::{Ancestry, FileIdentity, TargetFound};
+use hakobu_core::landing::Ancestry;
 use hakobu_core::location::StoreName;
 use hakobu_core::path::EntryPath;
 use hakobu_core::store_settings::StoreSettings;
-use hakobu_endpoints::open::{OpenedStore, open};
 use hakobu_proto::control::{AgentMachine, MachinePath, SourceAsk, SourceLook, TargetLook};
 
 use crate::host::Host;
 
-const LOOKING: &str = "looking at";
-/// The target that discards content of which only a digest is wanted.
-const NOWHERE: &[u8] = b"/dev/null";
-
-/// The folder of the state directory for journals of objects that are sent.
-const UPLOADS: &str = "uploads";
-
 /// A store that this host accesses directly.
-pub struct StoreHost {
-    name: StoreName,
-    opened: OpenedStore,
-}
+pub struct StoreHost(StorePlace);
 
 impl StoreHost {
     /// Opens a store.
@@ -37,169 +26,57 @@ impl StoreHost {
     /// # Errors
     /// `Usage` for a store that this build does not support, and other reasons why it cannot be opened.
     pub fn open(name: &StoreName, settings: &StoreSettings) -> Result<Self> {
-        let journals = state_directory().map(|state| state.path().join(UPLOADS));
-        let opened = open(&name.scheme, &name.name, settings, journals);
-        Ok(Self { name: name.clone(), opened: opened.map_err(|error| error.at(name.location_of(b"")))? })
-    }
-
-    /// Converts a typed path to one in the store.
-    fn path(&self, typed: &[u8]) -> Result<EntryPath> {
-        let end = typed.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-        EntryPath::new(&typed[..end]).map_err(|error| {
-            let words = format!("it is no path in a store: {}", error.detail);
-            Error::new(ErrorKind::Usage, LOOKING, words).at(self.name.location_of(typed))
-        })
-    }
-
-    /// Removes what earlier runs have left of unfinished files at a typed path or below it.
-    ///
-    /// # Errors
-    /// If the store refuses.
-    pub(crate) fn remove_unfinished(&self, typed: &[u8]) -> Result<u64> {
-        self.opened.access.remove_unfinished(&self.path(typed)?)
-    }
-
-    fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
-        self.opened.access.inspect(path).map_err(|error| error.at(self.name_of(path.as_bytes())))
-    }
-
-    fn look_at_source(&self, ask: &SourceAsk) -> Result<SourceLook> {
-        let path = self.path(&ask.path)?;
-        let missing = || {
-            Error::new(ErrorKind::NotFound, "looking at the source", "no such file or directory")
-                .at(self.name_of(path.as_bytes()))
-        };
-        let found = self.inspect(&path)?.ok_or_else(missing)?;
-        let (root, entry) = match path.split_last() {
-            Some((parent, name)) if !(ask.contents && found.kind == EntryKind::Directory) => {
-                (parent, EntryPath::root().join(name)?)
-            }
-            _ => (path.clone(), EntryPath::root()),
-        };
-        Ok(SourceLook {
-            kind: found.kind,
-            size_bytes: found.size_bytes,
-            ancestry: self.ancestry(&path, true),
-            root: root.as_bytes().to_vec(),
-            entry,
-            resolved: path.as_bytes().to_vec(),
-            device: None,
-            image: None,
-            network: false,
-            written_sectors: None,
-        })
-    }
-
-    /// Returns the identities of a path and of all directories above it. In a store they are derived from the paths.
-    fn ancestry(&self, path: &EntryPath, exists: bool) -> Ancestry {
-        let identity = |path: &EntryPath| {
-            let mut inode = [0; 8];
-            inode.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..8]);
-            FileIdentity {
-                boot_id: self.opened.identity.clone(),
-                device: 0,
-                inode: u64::from_le_bytes(inode),
-            }
-        };
-        let above = |path: &EntryPath| path.split_last().map(|(parent, _)| parent);
-        let first = if exists { Some(path.clone()) } else { above(path) };
-        let upwards = std::iter::successors(first, above).map(|path| identity(&path)).collect();
-        Ancestry { exists, upwards, volumes: Vec::new() }
-    }
-}
-
-fn look(found: TargetFound, (resolved, parent, name): (&[u8], &[u8], &[u8])) -> TargetLook {
-    TargetLook {
-        found,
-        resolved: resolved.to_vec(),
-        parent: parent.to_vec(),
-        name: name.to_vec(),
-        device: None,
-        unfinished: None,
-        stray: false,
-        network: false,
-    }
-}
-
-/// Returns the kind of what exists at a target.
-fn found(there: &EntryMetadata) -> TargetFound {
-    match there.kind {
-        EntryKind::Directory => TargetFound::Directory,
-        EntryKind::Symlink => TargetFound::Symlink,
-        EntryKind::File => TargetFound::File,
-        _ => TargetFound::Special,
+        StorePlace::open(name, settings).map(Self)
     }
 }
 
 impl Host for StoreHost {
     fn name(&self) -> String {
-        String::from_utf8_lossy(&self.name.location_of(b"")).into_owned()
+        String::from_utf8_lossy(&self.0.name_of(b"")).into_owned()
     }
 
     fn name_of(&self, path: &[u8]) -> Vec<u8> {
-        self.name.location_of(path)
+        self.0.name_of(path)
     }
 
-    /// Returns placeholders, because nothing is known of it. Its requests are sent from here, by the processors here.
+    fn is_store(&self) -> bool {
+        true
+    }
+
     fn machine(&self) -> AgentMachine {
-        AgentMachine {
-            processors: machine::facts().processors,
-            system: String::new(),
-            uid: u32::MAX,
-            reached_at: None,
-            reached_from: None,
-            host_name: String::new(),
-        }
+        store_machine(machine::facts().processors)
     }
 
     fn round_trip(&self) -> Duration {
-        self.opened.access.round_trip()
+        self.0.round_trip()
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.opened.access.capabilities()
+        self.0.capabilities()
     }
 
     fn opener(&self) -> &'static str {
-        "a store"
+        OPENER
     }
 
     fn short_opener(&self) -> &'static str {
-        "store"
+        SHORT_OPENER
     }
 
     fn look_at_sources(&mut self, sources: Vec<SourceAsk>) -> Result<Vec<Result<SourceLook>>> {
-        Ok(sources.iter().map(|ask| self.look_at_source(ask)).collect())
+        Ok(sources.iter().map(|ask| self.0.look_at_source(ask)).collect())
     }
 
     fn look_at_target(&mut self, typed: &[u8]) -> Result<TargetLook> {
-        if typed == NOWHERE {
-            return Ok(look(TargetFound::CharacterDevice { null: true }, (NOWHERE, b"/dev", b"null")));
-        }
-        let path = self.path(typed)?;
-        let there = self.inspect(&path)?;
-        let (parent, name) = path.split_last().unwrap_or_default();
-        let found = match &there {
-            Some(there) => found(there),
-            // Directories above it are created together with what is written.
-            None => TargetFound::Absent { parent_exists: true },
-        };
-        Ok(look(found, (path.as_bytes(), parent.as_bytes(), name)))
+        self.0.look_at_target(typed)
     }
 
     fn look_at_places(&mut self, root: &[u8], places: &[EntryPath]) -> Result<Vec<Ancestry>> {
-        let root = self.path(root)?;
-        let place = |place: &EntryPath| {
-            let whole = place.names().try_fold(root.clone(), |path, name| path.join(name))?;
-            let exists = self.inspect(&whole)?.is_some();
-            Ok(self.ancestry(&whole, exists))
-        };
-        places.iter().map(place).collect()
+        self.0.look_at_places(root, places)
     }
 
     fn open_source(&self, roots: &[MachinePath], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
-        let roots = roots.iter().map(|root| self.path(&root.0)).collect::<Result<Vec<_>>>()?;
-        self.opened.access.source(&roots)
+        self.0.open_source(roots)
     }
 
     fn open_target(
@@ -209,6 +86,22 @@ impl Host for StoreHost {
         _identity: &[u8; 16],
         _job: &Job,
     ) -> Result<Box<dyn TargetEndpoint>> {
-        self.opened.access.target(&self.path(root)?, grant)
+        self.0.open_target(root, grant)
+    }
+}
+
+/// The names of what opens endpoints in a store, for messages.
+pub(crate) const OPENER: &str = "a store";
+pub(crate) const SHORT_OPENER: &str = "store";
+
+/// Returns placeholders, because nothing is known of a store. Its requests are sent by `processors` elsewhere.
+pub(crate) fn store_machine(processors: u16) -> AgentMachine {
+    AgentMachine {
+        processors,
+        system: String::new(),
+        uid: u32::MAX,
+        reached_at: None,
+        reached_from: None,
+        host_name: String::new(),
     }
 }

@@ -96,6 +96,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     let mut report = Report {
         job: transfer.job,
         transport: transfer.transport,
+        route: transfer.route,
         cipher: transfer.cipher.map(str::to_owned),
         lanes_max: summary.lanes,
         compression_levels: summary.levels.iter().collect(),

@@ -67,6 +67,11 @@ impl Restriction {
                 Err(error) => refused(AgentMessage::Probe(Err(error))),
             },
             Request::Settings => refused(AgentMessage::Settings(Err(self.no_settings()))),
+            Request::OpenStore(_) => refused(AgentMessage::StoreOpened(Err(self.no_stores()))),
+            // None of them makes sense without an open store.
+            Request::LookInStore(_) | Request::RunWithStore(_) | Request::RemoveUnfinished { .. } => {
+                refused(AgentMessage::Refused(self.no_stores()))
+            }
             Request::Hello { .. }
             | Request::LookAtSources { .. }
             | Request::LookAtTarget { .. }
@@ -301,6 +306,15 @@ impl Restriction {
             shown(self.beneath.path())
         );
         Error::new(ErrorKind::PermissionDenied, "reading the settings", words).in_step(ErrorStep::Restriction)
+    }
+
+    /// Returns the refusal of stores: they are beyond the directory, and opened with all rights of the account.
+    fn no_stores(&self) -> Error {
+        let words = format!(
+            "this login may only use files beneath {}, and no stores; leave out --open-at",
+            shown(self.beneath.path())
+        );
+        Error::new(ErrorKind::PermissionDenied, "opening the store", words).in_step(ErrorStep::Restriction)
     }
 
     fn no_disks(&self, during: &'static str) -> Error {

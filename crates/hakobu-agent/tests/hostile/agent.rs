@@ -14,7 +14,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_proto::control::PREAMBLE;
 use hakobu_proto::control::{
     AgentMessage, Cipher, ConnectMode, ConnectRequest, MESSAGE_BYTES_MAX, MachinePath, Request, RunRequest,
-    ServeRequest, VERSION_NEWEST, VERSION_OLDEST,
+    ServeRequest, StoreLook, VERSION_NEWEST, VERSION_OLDEST,
 };
 
 use crate::bench::job;
@@ -281,4 +281,16 @@ fn requests_without_end_are_not_piled_up() {
     }
     assert!(refused);
     assert!(controller.agent.join().unwrap().is_err());
+}
+
+#[test]
+fn a_store_that_was_not_opened_is_not_used() {
+    for request in [
+        Request::LookInStore(StoreLook::Target { path: b"x".to_vec() }),
+        Request::RemoveUnfinished { path: b"x".to_vec() },
+    ] {
+        let mut controller = Controller::greeted();
+        let answer = controller.ask(&request);
+        controller.refused(answer);
+    }
 }

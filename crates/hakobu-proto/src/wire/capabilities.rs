@@ -44,7 +44,7 @@ mirror! {
         reads_at_once: u16,
         lists_in_order: bool,
     } without {
-        // No store is reached by this protocol.
+        // Only the engine needs them, which is where the store is opened; `StoreFacts` has the rest.
         listed, clock, request_costs, shared_names, attributes_first, tells_links, copies_within,
         fills_holes, key_order, change_times
     }

@@ -57,7 +57,7 @@ mirror! {
         directories_created: u64,
         sockets_skipped: u64,
     } without {
-        // No store is reached by this protocol.
+        // `StoreRunUsage` has it.
         entries_examined
     }
 }

@@ -42,7 +42,9 @@ mirror! {
         target_directories: Vec<Inode>,
         source_file_systems: Vec<u64>,
         itemize: bool,
-        full: bool,
+    } without {
+        // It concerns stores alone: a request for those has it.
+        full
     }
 }
 

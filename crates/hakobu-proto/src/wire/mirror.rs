@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -139,7 +140,7 @@ macro_rules! itself {
 }
 pub(crate) use itself;
 
-itself!((), bool, u8, u16, u32, u64, i8, i64, String);
+itself!((), bool, u8, u16, u32, u64, i8, i64, Duration, String);
 
 impl<T: Copy, const N: usize> Mirror<[T; N]> for [T; N] {
     fn of(value: &[T; N]) -> Self {

@@ -30,6 +30,7 @@ mod network;
 mod path;
 mod probe;
 mod signature;
+mod store;
 mod summary;
 
 pub(crate) use bounded::BoundedBytes;
@@ -51,4 +52,5 @@ pub(crate) use loss::Loss;
 pub(crate) use mirror::{AsMirror, itself};
 pub(crate) use path::EntryPath;
 pub(crate) use probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
+pub(crate) use store::{RunRequests, StoreName, StoreSettings};
 pub(crate) use summary::RunSummary;

@@ -28,7 +28,7 @@ mirror! {
         transfer_ns: u64,
         deleted: Vec<EntryPath>,
     } without {
-        // No store is reached by this protocol.
+        // `StoreRunUsage` has them.
         requests, planned_requests
     }
 }

@@ -61,7 +61,7 @@ pub struct DigestArguments {
         value_parser = PossibleValuesParser::new(["blake3", "sha256"]), help_heading = TRANSFER)]
     pub algorithm: String,
 
-    /// Read all content, also where a store keeps its digest
+    /// Read all content, even if its digest is stored
     ///
     /// Otherwise such a digest is printed, if the store's own checksum proves that the content has not changed since.
     #[arg(long, help_heading = TRANSFER)]

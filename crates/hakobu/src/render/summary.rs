@@ -34,6 +34,7 @@ pub fn lines(report: &Report, verbose: bool, language: Language) -> Vec<String> 
     let outcome = phrase(language, outcome_words(report));
     let mut lines = vec![format!("{outcome}: {}", entries(report, language))];
     lines.push(speed(report, language));
+    lines.extend(route(report, language));
     lines.extend(outages(report, language));
     lines.extend(paused(report, language));
     lines.extend(held_still(report, language));
@@ -438,6 +439,13 @@ fn is_to_store(report: &Report) -> bool {
 fn held_still(report: &Report, language: Language) -> Option<String> {
     let time = language.seconds(report.seconds.held_still?);
     Some(localized!(language, "the source was frozen for {}", time))
+}
+
+/// Returns the route that content would take by a plan, unless both ends are in one place.
+fn route(report: &Report, language: Language) -> Option<String> {
+    let name = |machine: &String| phrase(language, &lossy(machine.as_bytes()));
+    let machines: Vec<_> = report.route.iter().map(name).collect();
+    (report.dry_run && machines.len() > 1).then(|| localized!(language, "route: {}", machines.join(" -> ")))
 }
 
 /// Whoever comes back in the morning learns why it took longer.

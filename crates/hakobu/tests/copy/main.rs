@@ -47,6 +47,7 @@ mod settings;
 mod slow;
 mod store_evidence;
 mod store_faults;
+mod store_hosts;
 mod store_links;
 mod stores;
 mod streams;

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
+use hakobu_core::location::StoreName;
+use hakobu_core::store_settings::StoreSettings;
 use hakobu_proto::control::{
     AgentMessage, Cipher, ConnectMode, ConnectRequest, Request, RunHereRequest, RunRequest, SourceAsk,
+    StoreLook, StoreRequest, StoreRunRequest,
 };
 use hakobu_testkit::sshd::no_root;
 use tempfile::TempDir;
@@ -219,6 +222,30 @@ fn who_may_read_writes_nothing_under_any_name() {
     assert_eq!(fs::read_dir(inside).unwrap().count(), 4);
     assert_eq!(fs::metadata(inside.join("file")).unwrap().modified().unwrap(), before);
     goes_on(controller, &ground);
+}
+
+#[test]
+fn stores_are_not_for_them() {
+    if no_root() {
+        return;
+    }
+    let ground = Ground::new();
+    let mut controller = Controller::of(&ground.inside, &[]);
+    let store = StoreName { scheme: "memory".to_owned(), name: b"any".to_vec() };
+    let request = StoreRequest { store, settings: StoreSettings::default() };
+    let answer = controller.ask(&Request::OpenStore(request));
+    let AgentMessage::StoreOpened(Err(error)) = answer else { panic!("{answer:?}") };
+    denied(&error);
+    let run = copy((&ground.inside, "file"), (Path::new(""), "file"));
+    for request in [
+        Request::LookInStore(StoreLook::Target { path: b"any".to_vec() }),
+        Request::RunWithStore(StoreRunRequest { run, to_store: true, full: false }),
+        Request::RemoveUnfinished { path: Vec::new() },
+    ] {
+        let answer = controller.ask(&request);
+        let AgentMessage::Refused(error) = answer else { panic!("{answer:?}") };
+        assert_eq!(error.kind, ErrorKind::PermissionDenied, "{error}");
+    }
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::path::Path;
 use super::{files, read};
 
 /// Files that may know the kinds of endpoints: those that open them, and those that read or write their names.
-const KNOW_ENDPOINTS: [&str; 7] = [
+const KNOW_ENDPOINTS: [&str; 8] = [
     "crates/hakobu-transfer/src/opening.rs",
     "crates/hakobu-core/src/request.rs",
+    "crates/hakobu-core/src/open_at.rs",
     "crates/hakobu-rsync/",
     "crates/hakobu-transfer/src/sftp/",
     "crates/hakobu-core/src/location.rs",

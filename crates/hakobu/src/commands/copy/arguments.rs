@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use hakobu_core::open_at::OpenAt;
 
 use crate::commands::shared::filter::FilterArguments;
 use crate::commands::shared::headings::{CONNECTION, DELETION, DISKS, OUTPUT, PERFORMANCE, STORES, TRANSFER};
@@ -113,7 +114,7 @@ pub struct CopyArguments {
     #[arg(long, value_name = "PERCENT", help_heading = TRANSFER)]
     pub sample: Option<String>,
 
-    /// Read all content, also where a store keeps its digest
+    /// Read all content, even if its digest is stored
     ///
     /// Otherwise such a digest is compared instead, if the store's own checksum proves that the content has not changed
     /// since
@@ -285,10 +286,13 @@ pub struct CopyArguments {
     pub store: StoreArguments,
 
     /// Profile for the source, if the target has another one
-    ///
-    /// --profile is then that of the target
     #[arg(long, value_name = "NAME", help_heading = STORES)]
     pub source_profile: Option<String>,
+
+    /// Host that opens the store: here, source, target
+    #[arg(long, value_name = "WHERE", default_value = "here", hide_possible_values = true, help_heading = STORES,
+        value_parser = PossibleValuesParser::new(OpenAt::NAMES))]
+    pub open_at: String,
 
     /// The options for objects that are written.
     #[command(flatten)]

@@ -11,6 +11,7 @@ use hakobu_core::error::Error;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{FileSample, Mode};
 use hakobu_core::location::Location;
+use hakobu_core::open_at::OpenAt;
 use hakobu_core::pace::{RateLimit, RunLimits};
 use hakobu_core::request::Passes;
 use hakobu_core::request::{
@@ -292,6 +293,11 @@ fn stores(
     }
     (source.retry_for, target.retry_for) = (retry_for, retry_for);
     (request.source_store, request.target_store) = (source, target);
+    request.open_at = OpenAt::from_name(&typed.open_at).unwrap_or_default();
+    // A location that could not be parsed is in no store.
+    if found.errors.is_empty() {
+        found.keep(request.open_at.check(request));
+    }
 }
 
 /// Returns notes on options for object stores that have no effect in this run.
