@@ -65,7 +65,7 @@ pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> 
         // No user and no sudo gets round a restricted key.
         "permission_denied" if error.step == ErrorStep::Restriction => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
-        // What was expected is said with the error.
+        // The error itself says which server was expected.
         "protocol" if is_of_a_store(&error.at) => None,
         "connection_lost" | "timed_out" if is_of_a_store(&error.at) && machines.only_looks => {
             Some("check the endpoint and the network, then run the same command again")
