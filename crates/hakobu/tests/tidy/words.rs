@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 100] = [
+const VERBS: [&str; 101] = [
     "abort",
     "accept",
     "add",
@@ -100,6 +100,7 @@ const VERBS: [&str; 100] = [
     "take",
     "tell",
     "test",
+    "torture",
     "untie",
     "update",
     "use",
