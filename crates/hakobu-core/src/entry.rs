@@ -128,7 +128,7 @@ pub struct EntryMetadata {
     /// another program or keeps whole seconds only. Set only in listings of a source, and never sent over the wire;
     /// listings of a target have already been through [`EntryMetadata::tell_apart`].
     pub uncertain: bool,
-    /// What a store shows of the content. Never sent over the wire.
+    /// The mark of the content that a store shows. Never sent over the wire.
     pub content_mark: ContentMark,
 }
 

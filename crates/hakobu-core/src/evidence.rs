@@ -324,7 +324,7 @@ mod tests {
                 let (source, target) = (marked(98, marks.0), marked(at, marks.1));
                 assert_eq!(evidence.conclude(&source, &target, false), expected, "{at} {marks:?}");
             }
-            // What has no content needs no mark.
+            // Entries without content need no mark.
             for kind in [EntryKind::Directory, EntryKind::File] {
                 let [source, target] = [98, 150].map(|at| entry(kind, 0, (at, at)));
                 assert_eq!(evidence.conclude(&source, &target, false), ListingConclusion::Equal, "{kind:?}");

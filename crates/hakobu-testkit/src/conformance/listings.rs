@@ -173,7 +173,8 @@ fn described_by<L: EntryLane + ?Sized>(
             assert!(!tells_holes || found.sparse == (name == "sparse") || name == "file", "{name}");
             assert_eq!(found.links, 1, "{name}");
         } else {
-            assert_eq!(EntryMetadata { links: found.links, ..inspected }, found, "{name}");
+            let (links, content_mark) = (found.links, found.content_mark);
+            assert_eq!(EntryMetadata { links, content_mark, ..inspected }, found, "{name}");
         }
         all.push((name.as_bytes().to_vec(), found));
         let Some((kind, size_bytes, attributes)) = expected.get(name) else {

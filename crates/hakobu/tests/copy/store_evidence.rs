@@ -1,4 +1,4 @@
-//! What listings and kept digests prove of objects, so that their content is neither read nor taken for equal wrongly.
+//! Listings and kept digests prove that objects are equal, or they are examined and read.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

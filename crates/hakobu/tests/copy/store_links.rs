@@ -156,7 +156,7 @@ fn check_links(store: &StorePlace) {
     for both in [[contents(&tree), store.of("at")], [store.of("at"), store.path("changed").into()]] {
         store.run("verify", "").args(both).run_to(0);
     }
-    // The same where contents are compared.
+    // Contents are compared as well.
     for (of, mode) in [("linked", 0o444), ("both", 0o644)] {
         for name in ["f", "large"] {
             chmod(&tree.join(of).join(name), mode);
