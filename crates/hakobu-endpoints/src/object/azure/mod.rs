@@ -26,11 +26,13 @@ use super::api::{
     ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
     StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
+use super::copy_place::CopyPlace;
 pub use super::credentials::azure::AzureEnvironment;
 use super::http::HttpClient;
 use container::LIMITS;
 pub use container::{AzureContainer, AzureNewObjects, AzureSettings};
 use request::AzureLane;
+use target::AzureTarget;
 
 /// An opened container as lanes have it.
 impl Bucket for Arc<AzureContainer> {
@@ -44,6 +46,15 @@ impl Bucket for Arc<AzureContainer> {
 
     fn limits(&self) -> &StoreLimits {
         &LIMITS
+    }
+
+    fn copy_place(&self) -> Option<CopyPlace> {
+        // A copy has the source's content type and access tier. The account is the store: its key or token does not let
+        // the store read the blobs of another one.
+        let AzureNewObjects { content_type, access_tier } = &self.new_objects;
+        let keeps = content_type.is_none() && access_tier.is_none();
+        let AzureTarget { origin, base, container, .. } = &self.target;
+        keeps.then(|| CopyPlace { store: format!("{origin}{base}"), bucket: container.clone() })
     }
 
     fn requests(&self) -> RequestCounts {
