@@ -102,7 +102,10 @@ impl ListingEvidence {
         settled: bool,
     ) -> ListingConclusion {
         if !(self.source_lacks() || self.target_lacks()) {
-            return ListingConclusion::Shown;
+            return match self.is_copy_without_time(source, target) {
+                true => ListingConclusion::Equal,
+                false => ListingConclusion::Shown,
+            };
         }
         match (source.kind, target.kind) {
             (EntryKind::Directory, EntryKind::Directory) => {}
@@ -155,6 +158,19 @@ impl ListingEvidence {
             }
             (false, false) => false,
         }
+    }
+
+    /// Returns true if neither object has a time of its own, and that of the target was stored after that of the source, as
+    /// by a copy inside the store.
+    fn is_copy_without_time(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
+        let (Some(of_source), Some(of_target)) = (self.source.clock, self.target.clock) else { return false };
+        let is_plain = |entry: &EntryMetadata| entry.kind == EntryKind::File && entry.mtime == entry.ctime;
+        let attributes = |entry: &EntryMetadata| (entry.size_bytes, entry.mode, entry.uid, entry.gid);
+        is_plain(source)
+            && is_plain(target)
+            && attributes(source) == attributes(target)
+            && source.same_extended(target)
+            && of_source.moments(source.ctime, 0).1 < of_target.moments(target.ctime, 0).0
     }
 
     /// Returns true if an entry of the source has not changed since that of the target was uploaded.
@@ -215,6 +231,26 @@ mod tests {
 
     fn all_kinds() -> impl Strategy<Value = EntryKind> {
         (1u8..8).prop_map(|number| EntryKind::from_number(number).unwrap())
+    }
+
+    #[test]
+    fn a_copy_in_the_store_of_an_object_without_a_time_is_equal() {
+        let able = Capabilities { listed: ListedAttributes::ALL, ..store(0, 10) };
+        let evidence = between(&able, &able);
+        let conclude =
+            |source: &EntryMetadata, target: &EntryMetadata| evidence.conclude(source, target, false);
+        let (old, copied) = (file((100, 100)), file((121, 121)));
+        assert_eq!(conclude(&old, &copied), ListingConclusion::Equal);
+        // It may be older, one has a time of its own, or something else differs.
+        let other_mode = EntryMetadata { mode: 0o600, ..copied };
+        let larger = EntryMetadata { size_bytes: 6, ..copied };
+        for target in [file((120, 120)), file((100, 121)), other_mode, larger] {
+            assert_eq!(conclude(&old, &target), ListingConclusion::Shown, "{target:?}");
+        }
+        assert_eq!(conclude(&file((99, 100)), &copied), ListingConclusion::Shown);
+        let local = Capabilities::posix(true);
+        assert_eq!(between(&local, &able).conclude(&old, &copied, true), ListingConclusion::Shown);
+        assert_eq!(between(&able, &local).conclude(&old, &copied, true), ListingConclusion::Shown);
     }
 
     #[test]

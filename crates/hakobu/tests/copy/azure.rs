@@ -1,6 +1,8 @@
 //! Azure Blob Storage as an end of a copy, with Azurite.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -132,6 +134,41 @@ fn between_containers_of_an_account_no_content_comes_here() {
         .args(["az://container/at/large object", "az://other/typed"])
         .run_to(0);
     assert!(typed.report["requests"]["source"]["get"].as_u64().unwrap() > 0, "{:#}", typed.report);
+}
+
+/// Another tool's blobs have no time, and a blob may have the name of a directory.
+#[test]
+fn blobs_of_other_tools_are_copied_in_the_store_once() {
+    let all = AzureSurroundings::new();
+    all.server.make_bucket("other").unwrap();
+    for name in ["x", "x/y", "x/z/deeper", "plain"] {
+        put_blob(&all.server, &format!("container/{name}"), name);
+    }
+    // Times of uploads are known to the second.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let copy = || all.run("copy", "").args(["az://container/", "az://other/"]).run_to(0);
+    let ran = copy();
+    assert_eq!(ran.report["requests"]["target"]["copy"], 4, "{:#}", ran.report);
+    let again = copy();
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
+    put_blob(&all.server, "container/x", "y");
+    assert_eq!(copy().entries("updated"), 1);
+}
+
+/// Stores a blob as a program does that knows nothing of hakobu.
+fn put_blob(server: &StoreServer, path: &str, content: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let (account, sas) = (server.access_key, StoreServer::AZURITE_SAS);
+    write!(
+        stream,
+        "PUT /{account}/{path}?{sas} HTTP/1.1\r\nHost: localhost\r\nx-ms-blob-type: BlockBlob\r\n\
+        Content-Length: {}\r\nConnection: close\r\n\r\n{content}",
+        content.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
 }
 
 /// The store asks the source for its blob with the target's credentials.
