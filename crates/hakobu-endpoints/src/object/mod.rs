@@ -13,6 +13,7 @@ mod capabilities;
 mod clock;
 mod content;
 pub mod copy_place;
+mod costs;
 mod counts;
 pub mod credentials;
 mod driver;

@@ -45,6 +45,7 @@ mod program;
 mod refusals;
 mod settings;
 mod slow;
+mod store_costs;
 mod stores;
 mod streams;
 mod surprises;

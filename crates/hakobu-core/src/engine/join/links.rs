@@ -75,7 +75,9 @@ impl Join<'_> {
                 self.found.links.push((follower, to));
                 return true;
             }
-            LinkAction::There(..) => {
+            LinkAction::There(_, _, is_new) => {
+                self.node.touch();
+                self.shared.plan_link(is_new);
                 let counter = match action {
                     Action::Create => &self.counters.entries_created,
                     _ => &self.counters.entries_updated,

@@ -23,10 +23,11 @@ use hakobu_core::extent::Extent;
 
 use super::api::{
     ApiReply, Bucket, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi, ObjectBody,
-    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
-    StoreLimits, StoredObject, UnfinishedUpload, UploadId,
+    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCosts,
+    RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
 use super::copy_place::CopyPlace;
+use super::costs::azure_costs;
 pub use super::credentials::azure::AzureEnvironment;
 use super::http::HttpClient;
 use container::LIMITS;
@@ -55,6 +56,11 @@ impl Bucket for Arc<AzureContainer> {
         let keeps = content_type.is_none() && access_tier.is_none();
         let AzureTarget { origin, base, container, .. } = &self.target;
         keeps.then(|| CopyPlace { store: format!("{origin}{base}"), bucket: container.clone() })
+    }
+
+    fn request_costs(&self) -> Option<&'static RequestCosts> {
+        static COSTS: RequestCosts = azure_costs(&LIMITS);
+        Some(&COSTS)
     }
 
     fn requests(&self) -> RequestCounts {

@@ -16,12 +16,14 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::Bucket;
 use super::capabilities::capabilities;
+use super::counts::EndpointRequests;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use super::sidecars::Sidecars;
 use crate::common::future_lane::FutureLane;
 use lane::ObjectReader;
-use large::{PinnedVersions, RANGE_BYTES};
+use large::PinnedVersions;
+pub(super) use large::RANGE_BYTES;
 
 /// Directories of a bucket that are read. Roots are numbered in the order in which they were given.
 pub struct ObjectSource {
@@ -31,6 +33,7 @@ pub struct ObjectSource {
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
     ended: Arc<AtomicBool>,
+    requests: EndpointRequests,
 }
 
 impl ObjectSource {
@@ -38,7 +41,11 @@ impl ObjectSource {
     ///
     /// # Errors
     /// `Unsupported` if no key can have one of these paths.
-    pub fn new(bucket: Arc<dyn Bucket>, roots: &[EntryPath]) -> Result<Self> {
+    pub(crate) fn new(
+        bucket: Arc<dyn Bucket>,
+        roots: &[EntryPath],
+        requests: EndpointRequests,
+    ) -> Result<Self> {
         let spelling = bucket.limits().spelling;
         Ok(Self {
             capabilities: capabilities(&*bucket),
@@ -47,6 +54,7 @@ impl ObjectSource {
             sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
             versions: Arc::default(),
             ended: Arc::default(),
+            requests,
         })
     }
 }
@@ -61,7 +69,7 @@ impl Endpoint for ObjectSource {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.bucket.requests()
+        self.requests.report(&*self.bucket)
     }
 
     fn interrupt(&self) {

@@ -26,6 +26,7 @@ use hakobu_core::{Error, Result};
 
 use super::api::{Bucket, ObjectApi};
 use super::capabilities::capabilities;
+use super::counts::EndpointRequests;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use super::sidecars::Sidecars;
@@ -35,7 +36,8 @@ use draft::ObjectDrafts;
 use homes::SidecarHomes;
 use lane::ObjectWriter;
 use links::ObjectLinks;
-use parts::{PART_BYTES, PartPlan};
+use parts::PartPlan;
+pub(super) use parts::{COPIED_PART_BYTES, PART_BYTES};
 use rights::GrantedRights;
 
 /// Returns an error with the path of an entry instead of the location of its object: the place of the target is told with
@@ -59,6 +61,7 @@ pub struct ObjectTarget {
     links: Arc<ObjectLinks>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
+    requests: EndpointRequests,
 }
 
 impl ObjectTarget {
@@ -67,11 +70,11 @@ impl ObjectTarget {
     ///
     /// # Errors
     /// `Unsupported` if no key can have that path.
-    pub fn open(
+    pub(crate) fn open(
         bucket: Arc<dyn Bucket>,
         root: &EntryPath,
         grant: &Grant,
-        journals: Option<PathBuf>,
+        (journals, requests): (Option<PathBuf>, EndpointRequests),
     ) -> Result<Granted<Self>> {
         let able = capabilities(&*bucket);
         let rights = GrantedRights::of(grant);
@@ -80,8 +83,19 @@ impl ObjectTarget {
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
         let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
-        let target =
-            Self { bucket, root, capabilities, rights, drafts, sidecars, homes, links, ended, journals };
+        let target = Self {
+            bucket,
+            root,
+            capabilities,
+            rights,
+            drafts,
+            sidecars,
+            homes,
+            links,
+            ended,
+            journals,
+            requests,
+        };
         Ok(Granted::new(target, grant.clone()))
     }
 }
@@ -96,7 +110,7 @@ impl Endpoint for ObjectTarget {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.bucket.requests()
+        self.requests.report(&*self.bucket)
     }
 
     fn interrupt(&self) {
