@@ -55,6 +55,10 @@ impl StoreAccess for BucketAccess {
         self.bucket.answer_time().unwrap_or_default()
     }
 
+    fn uses_tls(&self) -> Option<bool> {
+        self.bucket.uses_tls()
+    }
+
     fn source(&self, roots: &[EntryPath]) -> Result<Box<dyn SourceEndpoint>> {
         Ok(Box::new(ObjectSource::new(Arc::clone(&self.bucket), roots, self.reported.begin())?))
     }

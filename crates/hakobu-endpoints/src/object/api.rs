@@ -44,6 +44,11 @@ pub trait Bucket: Send + Sync + 'static {
         None
     }
 
+    /// Returns true if requests go through TLS, or `None` if that is not known.
+    fn uses_tls(&self) -> Option<bool> {
+        None
+    }
+
     /// Returns the requests that pieces of work take; `None` if nothing is known of them.
     fn request_costs(&self) -> Option<&'static RequestCosts> {
         None

@@ -40,6 +40,7 @@ mod over_ssh;
 mod peers;
 mod probe;
 mod probe_obstacles;
+mod probe_stores;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;

@@ -58,6 +58,10 @@ impl Bucket for Arc<AzureContainer> {
         keeps.then(|| CopyPlace { store: format!("{origin}{base}"), bucket: container.clone() })
     }
 
+    fn uses_tls(&self) -> Option<bool> {
+        Some(self.target.origin.starts_with("https:"))
+    }
+
     fn request_costs(&self) -> Option<&'static RequestCosts> {
         static COSTS: RequestCosts = azure_costs(&LIMITS);
         Some(&COSTS)

@@ -56,6 +56,10 @@ impl Bucket for Arc<GcsBucket> {
         keeps.then(|| CopyPlace { store: self.target.store().to_owned(), bucket: self.name.clone() })
     }
 
+    fn uses_tls(&self) -> Option<bool> {
+        Some(self.target.objects().starts_with("https:"))
+    }
+
     fn request_costs(&self) -> Option<&'static RequestCosts> {
         static GOOGLE: RequestCosts = google_costs(&LIMITS);
         static OTHERS: RequestCosts = composing_costs(&LIMITS);

@@ -57,6 +57,10 @@ impl Bucket for Arc<S3Bucket> {
         keeps.then(|| CopyPlace { store: self.store.clone(), bucket: self.name.clone() })
     }
 
+    fn uses_tls(&self) -> Option<bool> {
+        Some(self.target().origin.starts_with("https:"))
+    }
+
     fn request_costs(&self) -> Option<&'static RequestCosts> {
         static COSTS: RequestCosts = costs(&LIMITS);
         Some(&COSTS)
