@@ -367,7 +367,10 @@ impl LocalHost {
     /// Runs a job with both ends on this host.
     pub fn run_here(&mut self, request: &RunHereRequest, observer: &dyn Observer) -> RunUsage {
         if request.job.mode == Mode::Digest(Algorithm::Sha256) {
-            return self.hash(request, observer);
+            return match self.open_source(&request.roots, &request.job) {
+                Ok(source) => self.hash(&*source, &request.job, observer),
+                Err(error) => failed(error),
+            };
         }
         let prepared = self.lock(&request.job, &request.identity).and_then(|lock| {
             let source = self.open_source(&request.roots, &request.job)?;
@@ -427,15 +430,11 @@ impl LocalHost {
         })
     }
 
-    /// Computes a digest that cannot be shared among lanes.
-    fn hash(&self, request: &RunHereRequest, observer: &dyn Observer) -> RunUsage {
-        let source = match self.open_source(&request.roots, &request.job) {
-            Ok(source) => source,
-            Err(error) => return failed(error),
-        };
+    /// Computes a digest that cannot be shared among lanes, of a source that this process has opened.
+    pub fn hash(&self, source: &dyn SourceEndpoint, job: &Job, observer: &dyn Observer) -> RunUsage {
         let target = Sha256Sink::default();
-        let job = Job { lanes: 1, digest: false, ..request.job.clone() };
-        let mut ran = self.run_between(&*source, &target, &job, observer);
+        let job = Job { lanes: 1, digest: false, ..job.clone() };
+        let mut ran = self.run_between(source, &target, &job, observer);
         ran.summary.digest = target.digest();
         ran
     }

@@ -1,6 +1,7 @@
 //! The capabilities of endpoints as data, known before work begins instead of discovered during it.
 
 use crate::extended::Classes;
+use crate::key_spelling::KeySpelling;
 use crate::listed::{ListedAttributes, StoreClock};
 use crate::names::NameRules;
 use crate::requests::RequestCosts;
@@ -70,6 +71,8 @@ pub struct Capabilities {
     /// Directories are listed in pages in the order of [`Listing`](crate::listing::Listing), which is that of the keys
     /// of object stores. An agent lists directories as a whole.
     pub lists_in_order: bool,
+    /// With `lists_in_order`: the spelling whose keys are in that order. `None` if names are spelled as they are.
+    pub key_order: Option<KeySpelling>,
     /// The attributes that the entries of a listing carry. An entry that is asked for by itself carries all.
     pub listed: ListedAttributes,
     /// The clock by which a store sets the times of uploads, if it was measured.
@@ -140,6 +143,7 @@ impl Capabilities {
             free_bytes: None,
             free_inodes: None,
             lists_in_order: false,
+            key_order: None,
             listed: ListedAttributes::ALL,
             clock: None,
             tells_file_systems: true,

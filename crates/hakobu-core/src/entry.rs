@@ -128,6 +128,57 @@ pub struct EntryMetadata {
     /// another program or keeps whole seconds only. Set only in listings of a source, and never sent over the wire;
     /// listings of a target have already been through [`EntryMetadata::tell_apart`].
     pub uncertain: bool,
+    /// What a store shows of the content. Never sent over the wire.
+    pub content_mark: ContentMark,
+}
+
+/// A mark of content that a store shows without content. It is of a kind of checksum, or of an entity tag, which may be
+/// computed in several ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContentMark(u64);
+
+impl ContentMark {
+    const KIND_BITS: u64 = 3;
+    const TAG: u64 = 0;
+    const MD5: u64 = 1;
+    const CRC64: u64 = 2;
+
+    fn new(kind: u64, parts: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("hakobu mark of content 1");
+        for part in parts {
+            hasher.update(part);
+        }
+        let [a, b, c, d, e, f, g, h, ..] = *hasher.finalize().as_bytes();
+        // Not that of nothing.
+        let hash = u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(Self::KIND_BITS + 1);
+        Self(hash & !Self::KIND_BITS | kind)
+    }
+
+    /// Returns the mark of content with this MD5.
+    pub fn of_md5(md5: &[u8; 16]) -> Self {
+        Self::new(Self::MD5, &[md5, &[0; 4]])
+    }
+
+    /// Returns the mark of content with this CRC-64/NVME.
+    pub fn of_crc64(sum: u64) -> Self {
+        Self::new(Self::CRC64, &[&sum.to_le_bytes()])
+    }
+
+    /// Returns the mark of content with an entity tag that is perhaps an MD5, or one of those of as many parts.
+    pub fn of_tag(md5: &[u8; 16], parts: u32) -> Self {
+        Self::new(Self::TAG, &[md5, &parts.to_le_bytes()])
+    }
+
+    /// Returns true if both are marks of the same content.
+    pub fn is_same(self, other: Self) -> bool {
+        self != Self::default() && self.0 & !Self::KIND_BITS == other.0 & !Self::KIND_BITS
+    }
+
+    /// Returns true if both are marks of different contents.
+    pub fn is_other(self, other: Self) -> bool {
+        let kind = self.0 & Self::KIND_BITS;
+        kind != Self::TAG && kind == other.0 & Self::KIND_BITS && self != other
+    }
 }
 
 /// The identity of an inode among all inodes of a machine.
@@ -160,6 +211,7 @@ impl EntryMetadata {
             extended: 0,
             missed: false,
             uncertain: false,
+            content_mark: ContentMark::default(),
         }
     }
 

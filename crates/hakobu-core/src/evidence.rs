@@ -1,7 +1,7 @@
 //! The evidence of two listings about an entry that both have, where a listing does not show all attributes.
 
 use crate::capabilities::Capabilities;
-use crate::entry::{EntryKind, EntryMetadata};
+use crate::entry::{EntryKind, EntryMetadata, FileTime};
 use crate::listed::{ListedAttributes, StoreClock};
 
 /// Nanoseconds by which the clock of a file server, which sets the times of its files, may differ from this machine's.
@@ -84,8 +84,7 @@ impl ListingEvidence {
     /// Returns true if the time of an upload may prove later that an entry is equal, so that the entry must not change
     /// between the moment at which it is read and that at which it is uploaded.
     pub fn must_recheck(&self) -> bool {
-        let between_stores = self.source_lacks() && self.target_lacks();
-        self.needs_settled() || between_stores && self.source.clock.is_some() && self.target.clock.is_some()
+        self.needs_settled() || self.upload_clocks().is_some()
     }
 
     /// Returns true if an entry of the source that is listed as a file may be of another kind.
@@ -102,10 +101,7 @@ impl ListingEvidence {
         settled: bool,
     ) -> ListingConclusion {
         if !(self.source_lacks() || self.target_lacks()) {
-            return match self.is_copy_without_time(source, target) {
-                true => ListingConclusion::Equal,
-                false => ListingConclusion::Shown,
-            };
+            return ListingConclusion::Shown;
         }
         match (source.kind, target.kind) {
             (EntryKind::Directory, EntryKind::Directory) => {}
@@ -136,7 +132,18 @@ impl ListingEvidence {
         }
     }
 
+    /// Returns the clocks of the source and of the target if times of uploads may prove equality between stores. A store
+    /// that lists attributes may change them without another time.
+    fn upload_clocks(&self) -> Option<(StoreClock, StoreClock)> {
+        self.source.clock.zip(self.target.clock).filter(|_| self.source_lacks())
+    }
+
     fn proves_equality(&self, source: &EntryMetadata, target: &EntryMetadata, settled: bool) -> bool {
+        if let Some((of_source, of_target)) = self.upload_clocks() {
+            // The order of the uploads proves nothing of the content: another program may have put either there.
+            let is_copy = of_source.moments(source.ctime, 0).1 < of_target.moments(target.ctime, 0).0;
+            return is_copy && has_same_content(source, target);
+        }
         match (self.source_lacks(), self.target_lacks()) {
             (false, true) => settled && self.is_before_upload(source, target),
             (true, false) => {
@@ -150,27 +157,24 @@ impl ListingEvidence {
                     target.mtime.seconds == source.ctime.seconds && target.mtime.nanoseconds == 0;
                 is_time_of_upload && target.ctime.as_nanoseconds() > last_ns
             }
-            (true, true) => {
-                let (Some(of_source), Some(of_target)) = (self.source.clock, self.target.clock) else {
-                    return false;
-                };
-                of_source.moments(source.ctime, 0).1 < of_target.moments(target.ctime, 0).0
-            }
-            (false, false) => false,
+            (true, true) | (false, false) => false,
         }
     }
 
-    /// Returns true if neither object has a time of its own, and that of the target was stored after that of the source, as
-    /// by a copy inside the store.
-    fn is_copy_without_time(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
-        let (Some(of_source), Some(of_target)) = (self.source.clock, self.target.clock) else { return false };
-        let is_plain = |entry: &EntryMetadata| entry.kind == EntryKind::File && entry.mtime == entry.ctime;
-        let attributes = |entry: &EntryMetadata| (entry.size_bytes, entry.mode, entry.uid, entry.gid);
-        is_plain(source)
-            && is_plain(target)
-            && attributes(source) == attributes(target)
-            && source.same_extended(target)
-            && of_source.moments(source.ctime, 0).1 < of_target.moments(target.ctime, 0).0
+    /// Returns the modification time with which an entry of the target is compared. A store that copied an object without a
+    /// time of its own gave the copy none either: then it has that of the source, unless the content is another.
+    pub fn time_of_copy(&self, source: &EntryMetadata, target: &EntryMetadata) -> FileTime {
+        let Some((of_source, of_target)) = self.source.clock.zip(self.target.clock) else {
+            return target.mtime;
+        };
+        let listed = self.source.listed.times && self.target.listed.times;
+        let is_copy = of_source.moments(source.ctime, 0).0 <= of_target.moments(target.ctime, 0).1;
+        let is_bare = |it: &EntryMetadata| it.kind != EntryKind::Directory && it.mtime == it.ctime;
+        let may_be_equal = is_copy && !source.content_mark.is_other(target.content_mark);
+        match listed && is_bare(source) && is_bare(target) {
+            true if may_be_equal || has_same_content(source, target) => source.mtime,
+            _ => target.mtime,
+        }
     }
 
     /// Returns true if an entry of the source has not changed since that of the target was uploaded.
@@ -191,6 +195,11 @@ fn covers(listed: ListedAttributes, compared: ListedAttributes) -> bool {
         && (listed.extended || !extended)
 }
 
+/// Returns true if listings prove that two entries of one size have the same content.
+fn has_same_content(source: &EntryMetadata, target: &EntryMetadata) -> bool {
+    source.content_mark.is_same(target.content_mark) || object_bytes(source) == 0
+}
+
 /// Returns the size of the object that an entry becomes in a store.
 fn object_bytes(metadata: &EntryMetadata) -> u64 {
     if metadata.is_special() { 0 } else { metadata.size_bytes }
@@ -201,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::FileTime;
+    use crate::entry::ContentMark;
 
     const SECOND_NS: i64 = 1_000_000_000;
 
@@ -231,26 +240,6 @@ mod tests {
 
     fn all_kinds() -> impl Strategy<Value = EntryKind> {
         (1u8..8).prop_map(|number| EntryKind::from_number(number).unwrap())
-    }
-
-    #[test]
-    fn a_copy_in_the_store_of_an_object_without_a_time_is_equal() {
-        let able = Capabilities { listed: ListedAttributes::ALL, ..store(0, 10) };
-        let evidence = between(&able, &able);
-        let conclude =
-            |source: &EntryMetadata, target: &EntryMetadata| evidence.conclude(source, target, false);
-        let (old, copied) = (file((100, 100)), file((121, 121)));
-        assert_eq!(conclude(&old, &copied), ListingConclusion::Equal);
-        // It may be older, one has a time of its own, or something else differs.
-        let other_mode = EntryMetadata { mode: 0o600, ..copied };
-        let larger = EntryMetadata { size_bytes: 6, ..copied };
-        for target in [file((120, 120)), file((100, 121)), other_mode, larger] {
-            assert_eq!(conclude(&old, &target), ListingConclusion::Shown, "{target:?}");
-        }
-        assert_eq!(conclude(&file((99, 100)), &copied), ListingConclusion::Shown);
-        let local = Capabilities::posix(true);
-        assert_eq!(between(&local, &able).conclude(&old, &copied, true), ListingConclusion::Shown);
-        assert_eq!(between(&able, &local).conclude(&old, &copied, true), ListingConclusion::Shown);
     }
 
     #[test]
@@ -312,19 +301,66 @@ mod tests {
     }
 
     #[test]
-    fn between_stores_the_later_upload_is_the_targets() {
-        let evidence = between(&store(0, 10), &store(-30, 10));
-        for (target, expected) in [
-            (150, ListingConclusion::Equal),
-            (149, ListingConclusion::Equal),
-            (148, ListingConclusion::Unknown),
-            (100, ListingConclusion::Unknown),
+    fn between_stores_the_later_upload_of_the_same_content_is_the_targets() {
+        let mark = |number: u32| match number {
+            0 => ContentMark::default(),
+            number => ContentMark::of_tag(&[1; 16], number),
+        };
+        let marked = |at, number| EntryMetadata { content_mark: mark(number), ..file((at, at)) };
+        let listed = |able| Capabilities { listed: ListedAttributes::ALL, ..able };
+        let (one, other) = (store(0, 10), store(-30, 10));
+        for target in [other.clone(), listed(other.clone())] {
+            let evidence = between(&one, &target);
+            assert!(evidence.must_recheck());
+            for (at, marks, expected) in [
+                (150, (7, 7), ListingConclusion::Equal),
+                (149, (7, 7), ListingConclusion::Equal),
+                (148, (7, 7), ListingConclusion::Unknown),
+                (100, (7, 7), ListingConclusion::Unknown),
+                (150, (7, 8), ListingConclusion::Unknown),
+                (150, (7, 0), ListingConclusion::Unknown),
+                (150, (0, 0), ListingConclusion::Unknown),
+            ] {
+                let (source, target) = (marked(98, marks.0), marked(at, marks.1));
+                assert_eq!(evidence.conclude(&source, &target, false), expected, "{at} {marks:?}");
+            }
+            // What has no content needs no mark.
+            for kind in [EntryKind::Directory, EntryKind::File] {
+                let [source, target] = [98, 150].map(|at| entry(kind, 0, (at, at)));
+                assert_eq!(evidence.conclude(&source, &target, false), ListingConclusion::Equal, "{kind:?}");
+            }
+        }
+        // Of a store that lists attributes, the time of the upload does not show that they have changed.
+        let both = between(&listed(one.clone()), &listed(other.clone()));
+        assert_eq!(both.conclude(&marked(98, 7), &marked(98, 8), false), ListingConclusion::Shown);
+        let to_lacking = between(&listed(one), &other);
+        let concluded = to_lacking.conclude(&marked(98, 7), &marked(150, 7), false);
+        assert_eq!(concluded, ListingConclusion::Unknown);
+        assert!(!both.must_recheck() && !to_lacking.must_recheck());
+    }
+
+    #[test]
+    fn a_copy_of_an_object_without_a_time_has_none_either() {
+        let at =
+            |seconds: i64, own_s: i64| entry(EntryKind::File, 5, (own_s * SECOND_NS, seconds * SECOND_NS));
+        let exact = between(&store(0, 0), &store(0, 0)).with_exact(true, true);
+        let [md5, other] = [1, 2].map(|byte| ContentMark::of_md5(&[byte; 16]));
+        let tag = ContentMark::of_tag(&[1; 16], 2);
+        for (source, target, marks, expected) in [
+            (at(5, 5), at(9, 9), (md5, md5), 5),
+            (at(5, 5), at(9, 9), (md5, other), 9),
+            (at(5, 5), at(9, 9), (tag, md5), 5),
+            (at(5, 5), at(4, 4), (tag, md5), 4),
+            (at(5, 5), at(4, 4), (md5, md5), 5),
+            (at(5, 3), at(9, 9), (md5, md5), 9),
+            (at(5, 5), at(9, 3), (md5, md5), 3),
         ] {
-            assert_eq!(
-                evidence.conclude(&file((98, 98)), &file((target, target)), false),
-                expected,
-                "{target}"
-            );
+            let (mut source, mut target) = (source, target);
+            (source.content_mark, target.content_mark) = marks;
+            let found = exact.time_of_copy(&source, &target).seconds;
+            assert_eq!(found, expected, "{source:?} {target:?}");
+            let files = between(&Capabilities::posix(true), &Capabilities::posix(true));
+            assert_eq!(files.time_of_copy(&source, &target), target.mtime);
         }
     }
 

@@ -172,6 +172,8 @@ pub struct Job {
     pub source_file_systems: Vec<u64>,
     /// True if each change of an entry is reported as an event.
     pub itemize: bool,
+    /// True if all content is read, even if a store keeps its digest.
+    pub full: bool,
 }
 
 impl Job {

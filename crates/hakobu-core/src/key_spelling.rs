@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::entry::EntryKind;
+use crate::entry_order::order;
 use crate::error::{Error, ErrorKind, Result};
-use crate::listing;
 use crate::path::{EntryPath, check_name, lossy};
 
 /// The maximum length of a key in S3 and GCS, in bytes.
@@ -123,7 +123,7 @@ impl KeySpelling {
 
     /// Compares two entries of one directory by their keys, bytewise. A directory's key ends with a slash.
     pub fn compare(self, (a, a_kind): (&[u8], EntryKind), (b, b_kind): (&[u8], EntryKind)) -> Ordering {
-        listing::order((self.spelled(a).as_bytes(), a_kind), (self.spelled(b).as_bytes(), b_kind))
+        order((self.spelled(a).as_bytes(), a_kind), (self.spelled(b).as_bytes(), b_kind))
     }
 
     fn store(self) -> &'static str {

@@ -16,6 +16,7 @@ pub mod disk;
 pub mod endpoint;
 pub mod engine;
 pub mod entry;
+pub mod entry_order;
 pub mod error;
 pub mod event;
 pub mod evidence;

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::entry::{EntryKind, EntryMetadata, FileTime, Inode};
+use crate::entry_order::order;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Failure;
 use crate::extended::Classes;
@@ -136,10 +137,15 @@ impl Listing {
 
     /// Sorts the entries into the fixed order.
     pub fn sort(&mut self) {
+        self.sort_by(order);
+    }
+
+    /// Sorts the entries by their names and kinds.
+    pub fn sort_by(&mut self, compare: impl Fn((&[u8], EntryKind), (&[u8], EntryKind)) -> Ordering) {
         let names = &self.names;
         let name =
             |record: &ListingRecord| &names[record.name_begin as usize..][..record.name_bytes as usize];
-        self.records.sort_unstable_by(|a, b| order((name(a), a.metadata.kind), (name(b), b.metadata.kind)));
+        self.records.sort_unstable_by(|a, b| compare((name(a), a.metadata.kind), (name(b), b.metadata.kind)));
     }
 
     /// Returns the number of entries.
@@ -329,21 +335,6 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
 
 fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Protocol, "reading a listing", what)
-}
-
-/// Compares two entries in the fixed order: bytewise, directories as `name/`, which is the key order of object stores.
-pub fn order((a, a_kind): (&[u8], EntryKind), (b, b_kind): (&[u8], EntryKind)) -> Ordering {
-    let common = a.len().min(b.len());
-    match a[..common].cmp(&b[..common]) {
-        Ordering::Equal => {}
-        different => return different,
-    }
-    let slash = |kind: EntryKind| (kind == EntryKind::Directory).then_some(b'/');
-    let next = |name: &[u8], kind| name.get(common).copied().or(slash(kind));
-    match next(a, a_kind).cmp(&next(b, b_kind)) {
-        Ordering::Equal if a.len() != b.len() => a.len().cmp(&b.len()),
-        decided => decided,
-    }
 }
 
 #[cfg(test)]

@@ -82,11 +82,21 @@ pub fn decide_listed(
     makes_way: bool,
     (evidence, settled): (&ListingEvidence, bool),
 ) -> Action {
-    let skips = source.kind == EntryKind::Socket;
-    match target.filter(|_| !skips).map(|target| evidence.conclude(source, target, settled)) {
-        Some(ListingConclusion::Equal) => Action::Leave,
-        Some(ListingConclusion::Unknown) => Action::Examine,
-        Some(ListingConclusion::Shown) | None => decide(source, target, able, makes_way),
+    let Some(target) = target.filter(|_| source.kind != EntryKind::Socket) else {
+        return decide(source, target, able, makes_way);
+    };
+    match evidence.conclude(source, target, settled) {
+        ListingConclusion::Equal => return Action::Leave,
+        ListingConclusion::Unknown => return Action::Examine,
+        ListingConclusion::Shown => {}
+    }
+    let target = EntryMetadata { mtime: evidence.time_of_copy(source, target), ..*target };
+    let is_other = source.content_mark.is_other(target.content_mark);
+    match decide(source, Some(&target), able, makes_way) {
+        Action::Leave | Action::SetAttributes if is_other && source.kind == EntryKind::File => {
+            Action::Replace
+        }
+        action => action,
     }
 }
 
@@ -123,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::FileTime;
+    use crate::entry::{ContentMark, FileTime};
     use crate::listed::ListedAttributes;
 
     fn target_is_special(kind: EntryKind) -> bool {
@@ -203,6 +213,25 @@ mod tests {
         for (source, target, expected) in cases {
             let (source, target) = (metadata(source, 5, 0), metadata(target, 5, 0));
             assert_eq!(decide(&source, Some(&target), &able, true), expected, "{source:?} onto {target:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_to_be_of_other_content_is_replaced() {
+        let able = Capabilities::posix(true);
+        let evidence = (&ListingEvidence::new(&able, &able, &able, false), true);
+        let marked =
+            |mode, mark| EntryMetadata { mode, content_mark: mark, ..metadata(EntryKind::File, 5, 0) };
+        let [one, other] = [1, 2].map(ContentMark::of_crc64);
+        for (source, target, expected) in [
+            (marked(0o644, one), marked(0o644, one), Action::Leave),
+            (marked(0o644, one), marked(0o644, other), Action::Replace),
+            (marked(0o600, one), marked(0o644, other), Action::Replace),
+            (marked(0o600, one), marked(0o644, one), Action::SetAttributes),
+            (marked(0o644, one), marked(0o644, ContentMark::of_md5(&[1; 16])), Action::Leave),
+        ] {
+            let decided = decide_listed(&source, Some(&target), &able, false, evidence);
+            assert_eq!(decided, expected, "{source:?} {target:?}");
         }
     }
 

@@ -92,6 +92,8 @@ pub struct CopyRequest {
     pub whole_file: bool,
     /// The sample of files whose content is compared in a run that writes nothing; all files if `None`.
     pub sample: Option<FileSample>,
+    /// True if all content is read, even if a store keeps its digest.
+    pub full: bool,
     /// True if directories on other file systems are left empty.
     pub one_file_system: bool,
     /// The rights that a source on another host may copy as well.
@@ -155,6 +157,7 @@ impl Default for CopyRequest {
             in_place: false,
             whole_file: false,
             sample: None,
+            full: false,
             one_file_system: false,
             allow: AllowedRights::default(),
             deletion: None,

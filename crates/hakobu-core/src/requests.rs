@@ -26,6 +26,8 @@ pub struct RequestCounts {
     pub sent_bytes: u64,
     /// Bytes of bodies received.
     pub received_bytes: u64,
+    /// Contents that were not read, because their digests are kept with them.
+    pub kept_digests: u64,
 }
 
 impl RequestCounts {
@@ -41,6 +43,7 @@ impl RequestCounts {
         retries: 0,
         sent_bytes: 0,
         received_bytes: 0,
+        kept_digests: 0,
     };
 
     /// Returns true if no request was sent.
@@ -93,8 +96,8 @@ impl RequestCounts {
     }
 
     fn apply(&mut self, other: &Self, change: impl Fn(u64, u64) -> u64) {
-        let Self { list, head, get, put, copy, delete, other: others, retries, sent_bytes, received_bytes } =
-            other;
+        let Self { list, head, get, put, copy, delete, other: others, .. } = other;
+        let Self { retries, sent_bytes, received_bytes, kept_digests, .. } = other;
         for (count, change_by) in [
             (&mut self.list, list),
             (&mut self.head, head),
@@ -106,6 +109,7 @@ impl RequestCounts {
             (&mut self.retries, retries),
             (&mut self.sent_bytes, sent_bytes),
             (&mut self.received_bytes, received_bytes),
+            (&mut self.kept_digests, kept_digests),
         ] {
             *count = change(*count, *change_by);
         }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
-use hakobu_core::endpoint::TargetEndpoint;
+use hakobu_core::digest::Algorithm;
 use hakobu_core::engine::{FREE_SPACE, RunSummary};
 use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
-use hakobu_core::job::Job;
+use hakobu_core::job::{Job, Mode};
 use hakobu_core::losses::LossKind;
 use hakobu_core::report::UsedTransport;
 use hakobu_core::units::format_bytes;
@@ -225,12 +225,18 @@ impl Attempt<'_, '_> {
         let here = here.with_limits(Arc::clone(&self.surroundings.limits));
         let _lock = here.lock(&job, &identity)?;
         let source = hosts.source.open_source(&roots, &job)?;
-        let target: Box<dyn TargetEndpoint> = match job.mode.is_digest() {
-            // A digest is computed by this process, which receives the content.
-            true => Box::new(here.open_target(&root, &grant, &identity)?),
-            false => hosts.target().open_target(&root, &grant, &identity, &job)?,
+        // A digest is computed by this process, which receives the content.
+        let ran = match job.mode {
+            Mode::Digest(Algorithm::Sha256) => here.hash(&*source, &job, observer),
+            Mode::Digest(Algorithm::Blake3) => {
+                let target = here.open_target(&root, &grant, &identity)?;
+                here.run_between(&*source, &target, &job, observer)
+            }
+            _ => {
+                let target = hosts.target().open_target(&root, &grant, &identity, &job)?;
+                here.run_between(&*source, &*target, &job, observer)
+            }
         };
-        let ran = here.run_between(&*source, &*target, &job, observer);
         self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
         // On a host without an agent, no process of hakobu uses memory.
         let of = |host: &dyn Host| ran.peak_memory_bytes.filter(|_| host.is_here());

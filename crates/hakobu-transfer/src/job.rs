@@ -66,6 +66,7 @@ impl JobMaker<'_> {
             target_directories: plan.target_directories.clone(),
             source_file_systems: plan.source_file_systems(),
             itemize: self.request.itemize && !self.request.dry_run,
+            full: self.request.full,
         }
     }
 

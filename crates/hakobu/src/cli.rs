@@ -211,7 +211,7 @@ const OF_WRITING: [&str; 16] = [
 const OF_STORES: [&str; 6] =
     ["endpoint", "region", "profile", "no_sign_request", "request_payer", "addressing"];
 /// Options that make sense for `verify` only.
-const OF_VERIFY: [&str; 1] = ["sample"];
+const OF_VERIFY: [&str; 2] = ["sample", "full"];
 /// Options that make no sense for `ls`, which lists through an SFTP server.
 const OF_AGENTS: [&str; 2] = ["sudo", "agent"];
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::check::{Proof, Violation};
 use super::environment;
 use super::environment::faults::Fault;
+use super::environment::object_store::variables;
 use super::environment::plants::VARIABLE;
 use super::environment::run::Surroundings;
 use super::environment::tree_changes::SECRET;
@@ -178,6 +179,7 @@ pub fn surround(command: &mut Command, notes: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(&folder)?;
         command.env(name, folder);
     }
+    command.envs(variables(&notes.join("home")));
     command.env_remove("HAKOBU_SSH").env("HAKOBU_SETTINGS", "none").env("LC_ALL", "C.UTF-8");
     Ok(())
 }
@@ -265,7 +267,7 @@ pub fn path_in(value: &Value) -> Name {
 }
 
 /// Decodes base64.
-fn from_base64(text: &str) -> Vec<u8> {
+pub fn from_base64(text: &str) -> Vec<u8> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for letter in text.bytes() {
         let value = match letter {

@@ -16,15 +16,17 @@ use super::environment::file_system::{
 };
 use super::environment::fuse::Lies;
 use super::environment::hosts::TestHosts;
-use super::environment::object_store::TortureStore;
+use super::environment::object_store::{StoreKind, TortureStore};
 use super::generate::Limits;
+use super::model::Name;
+use super::mutate_objects::ObjectTree;
 use super::promise::Abilities;
 use super::rng::Rng;
 use super::route::Route;
 use super::step::Step;
 use super::walk::Snapshot;
 
-/// File systems of sources, with their weights. `fuse` stands for a lying one.
+/// File systems and stores of sources, with their weights. `fuse` stands for a lying one.
 const SOURCES: &[(&str, u64)] = &[
     ("tmpfs", 24),
     ("ext4", 8),
@@ -35,8 +37,11 @@ const SOURCES: &[(&str, u64)] = &[
     ("squashfs", 4),
     ("fuse", 20),
     ("ext4small", 4),
+    ("versitygw", 3),
+    ("azurite", 2),
+    ("fakegcs", 2),
 ];
-/// File systems of targets, with their weights.
+/// File systems and stores of targets, with their weights.
 const TARGETS: &[(&str, u64)] = &[
     ("tmpfs", 24),
     ("ext4", 10),
@@ -51,10 +56,12 @@ const TARGETS: &[(&str, u64)] = &[
     ("smallxfs", 2),
     ("ntfs3g", 4),
     ("exfatfuse", 4),
+    ("versitygw", 6),
+    ("azurite", 3),
+    ("fakegcs", 3),
 ];
-
-/// The object store as a target, from which a local tree is copied back.
-pub const STORE: &str = "versitygw";
+/// Percentage of the histories on plain directories whose target is a store instead.
+const PLAIN_STORES_PERCENT: u64 = 12;
 
 /// The targets with little space, each with its weight in histories about that.
 pub const LITTLE_SPACE: &[(&str, u64)] =
@@ -75,7 +82,12 @@ pub struct HistorySetting {
 pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     if plain {
         let [source, target] = ["plain", "plain"].map(str::to_owned);
-        return HistorySetting { source, target, route: Route::Local };
+        let setting = HistorySetting { source, target, route: Route::Local };
+        return if rng.percent(PLAIN_STORES_PERCENT) {
+            setting.with_store(StoreKind::Versitygw)
+        } else {
+            setting
+        };
     }
     let mut pick = |list: &[(&str, u64)], lies: Vec<Lies>| {
         let weights: Vec<u64> = list.iter().map(|(_, weight)| *weight).collect();
@@ -90,7 +102,8 @@ pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     let source = pick(SOURCES, Lies::of_sources());
     let target = pick(TARGETS, Lies::of_targets());
     // A store is reached from this machine.
-    let route = if target == STORE || rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
+    let has_store = [&source, &target].into_iter().any(|name| StoreKind::of_name(name).is_some());
+    let route = if has_store || rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
     let mut setting = HistorySetting { source, target, route };
     if route == Route::PullSftp && HistorySetting::lies(&setting.source).fail_list_after.is_some() {
         // OpenSSH's server reports a read error within a directory as its end.
@@ -149,9 +162,11 @@ impl HistorySetting {
     }
 
     /// Returns true if the lack of space is the only thing that spoils a run, so that the oracle can tell whether the
-    /// step fits. An SFTP server does not tell where holes are, nor does a file system that lies.
+    /// step fits. An SFTP server does not tell where holes are, nor does a file system that lies, and a
+    /// store has no holes.
     pub fn is_judged_by_space(&self) -> bool {
-        self.has_little_space() && !self.source.starts_with("fuse") && !self.route.is_sftp()
+        let is_told = !self.source.starts_with("fuse") && self.source_store().is_none();
+        self.has_little_space() && is_told && !self.route.is_sftp()
     }
 
     /// Returns true if leftovers of an interrupted run stay for a day: on file systems that other machines may write to
@@ -167,18 +182,41 @@ impl HistorySetting {
     }
 
     /// Returns the setting with an object store as the target.
-    pub fn with_store(self) -> Self {
-        Self { target: STORE.to_owned(), route: Route::Local, ..self }
+    pub fn with_store(self, kind: StoreKind) -> Self {
+        Self { target: kind.name().to_owned(), route: Route::Local, ..self }
     }
 
-    /// Returns true if the target is an object store.
+    /// Returns a setting with a store at one side or at both.
+    pub fn with_stores(self, rng: &mut Rng) -> Self {
+        let kind = rng.pick(&[0, 0, 1, 2].map(|index: usize| StoreKind::ALL[index]));
+        let other = rng.pick(&StoreKind::ALL);
+        match rng.below(10) {
+            0..6 => self.with_store(kind),
+            6 | 7 if self.target_store().is_none() => {
+                Self { source: kind.name().to_owned(), route: Route::Local, ..self }
+            }
+            _ => Self { source: other.name().to_owned(), ..self.with_store(kind) },
+        }
+    }
+
+    /// Returns the store that is the source.
+    pub fn source_store(&self) -> Option<StoreKind> {
+        StoreKind::of_name(&self.source)
+    }
+
+    /// Returns the store that is the target.
+    pub fn target_store(&self) -> Option<StoreKind> {
+        StoreKind::of_name(&self.target)
+    }
+
+    /// Returns true if a side is an object store.
     pub fn has_store(&self) -> bool {
-        self.target == STORE
+        self.source_store().or(self.target_store()).is_some()
     }
 
     /// Returns true for plain directories of this machine.
     pub fn is_plain(&self) -> bool {
-        self.source == "plain"
+        self.source == "plain" && matches!(self.target.as_str(), "plain" | "versitygw")
     }
 
     /// Returns true if a large file that was rewritten with its time restored is noticed: sizes and times are reported
@@ -235,6 +273,17 @@ impl HistorySetting {
         if slow || matches!(self.target.as_str(), "ntfs3g" | "exfatfuse") || self.source_is_image() {
             limits.size_bytes = limits.size_bytes.min(9 << 20);
         }
+        if self.has_store() {
+            // Holes are lost, and the servers keep objects in memory.
+            limits.size_bytes = limits.size_bytes.min(70 << 20);
+        }
+        if [self.source_store(), self.target_store()]
+            .into_iter()
+            .flatten()
+            .any(|kind| kind != StoreKind::Versitygw)
+        {
+            limits.size_bytes = limits.size_bytes.min(18 << 20);
+        }
         let is_small = self.target == "ext4small" || self.source == "ext4small";
         if is_small || self.has_little_space() && self.target != "fullinodes" {
             limits.data_bytes = limits.data_bytes.min(6 << 20);
@@ -259,9 +308,6 @@ impl HistorySetting {
         if self.has_store() {
             step.in_place = false;
             step.check = step.check.take().filter(|how| how != "medium");
-            // An open fault: without it, an object that only gets other attributes, and that of a directory, loses the
-            // owner that an earlier run stored.
-            step.without.retain(|what| what != "owner");
         }
         let small = ["ntfs3g", "exfatfuse"].contains(&self.target.as_str()) || !self.abilities().hard_links;
         if small {
@@ -276,14 +322,14 @@ impl HistorySetting {
     /// Returns the capabilities of the target and the transport of a step.
     pub fn abilities_of(&self, step: &Step) -> Abilities {
         match step.from_store {
-            true => Abilities { user_xattrs: false, trusted_xattrs: false, ..Abilities::default() },
+            true => Abilities { keys: [self.target_store(), None], ..Abilities::default() },
             false => self.abilities(),
         }
     }
 
     /// Returns the capabilities of the target and the transport.
     pub fn abilities(&self) -> Abilities {
-        let able = match Self::kind(&self.target) {
+        let mut able = match Self::kind(&self.target) {
             Some(kind) => {
                 let capabilities = capabilities::of(&kind);
                 Abilities {
@@ -318,9 +364,9 @@ impl HistorySetting {
                     ..Abilities::default()
                 }
             }
-            None if self.has_store() => store_abilities(),
-            None => Abilities::default(),
+            None => Abilities { replaces_whole: self.target_store().is_some(), ..Abilities::default() },
         };
+        able.keys = [self.source_store(), self.target_store()];
         let mut able = self.route.limit(able);
         if Self::lies(&self.source).no_xattrs {
             // Attributes that a source cannot have are left as they are. Access control lists are removed, since they
@@ -342,21 +388,6 @@ impl HistorySetting {
     }
 }
 
-/// Returns what an object store keeps: the table "What is lost" of the book. Extended attributes, access control lists
-/// and hard links are lost in this version.
-fn store_abilities() -> Abilities {
-    Abilities {
-        user_xattrs: false,
-        trusted_xattrs: false,
-        acls: false,
-        hard_links: false,
-        tells_inodes: false,
-        names_are_keys: true,
-        replaces_whole: true,
-        ..Abilities::default()
-    }
-}
-
 /// The mounts, hosts and store that a worker reuses for several histories, since they cost more than a history. Dropping it
 /// removes all.
 #[derive(Debug)]
@@ -365,7 +396,7 @@ pub struct Pool {
     program: PathBuf,
     mounts: HashMap<(bool, String), MountedFileSystem>,
     hosts: Option<TestHosts>,
-    store: Option<TortureStore>,
+    stores: HashMap<StoreKind, TortureStore>,
     number: u64,
 }
 
@@ -375,7 +406,7 @@ impl Pool {
         let scratch = PathBuf::from(format!("/dev/shm/hakobu-torture-{}-{worker}", std::process::id()));
         std::fs::create_dir_all(&scratch)?;
         let (program, mounts) = (program.to_owned(), HashMap::new());
-        Ok(Self { scratch, program, mounts, hosts: None, store: None, number: 0 })
+        Ok(Self { scratch, program, mounts, hosts: None, stores: HashMap::new(), number: 0 })
     }
 
     /// Returns the hosts, which are started on first use.
@@ -386,17 +417,27 @@ impl Pool {
         self.hosts.as_ref().context("hosts")
     }
 
-    /// Returns the object store, which is started on first use.
-    pub fn store(&mut self) -> anyhow::Result<&TortureStore> {
-        if self.store.is_none() {
-            self.store = Some(TortureStore::start(&self.scratch)?);
+    /// Returns a store, which is started on first use.
+    pub fn store(&mut self, kind: StoreKind) -> anyhow::Result<&mut TortureStore> {
+        if !self.stores.contains_key(&kind) {
+            self.stores.insert(kind, TortureStore::start(kind, &self.scratch)?);
         }
-        self.store.as_ref().context("no store")
+        self.stores.get_mut(&kind).context("no store")
     }
 
-    /// Returns the object store, if it was started.
-    pub fn started_store(&self) -> Option<&TortureStore> {
-        self.store.as_ref()
+    /// Returns a store, if it was started.
+    pub fn started_store(&self, kind: StoreKind) -> Option<&TortureStore> {
+        self.stores.get(&kind)
+    }
+
+    /// Takes a store out, so that it can be changed during a run.
+    pub fn take_store(&mut self, kind: StoreKind) -> Option<TortureStore> {
+        self.stores.remove(&kind)
+    }
+
+    /// Puts a store back.
+    pub fn put_store(&mut self, kind: StoreKind, store: TortureStore) {
+        self.stores.insert(kind, store);
     }
 
     /// Returns the hosts, if they were started.
@@ -412,8 +453,14 @@ impl Pool {
     /// Returns the directory of one side as hakobu sees it, and as the oracle does.
     fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         let folder = format!("h{}", self.number);
-        if name == STORE {
-            return Ok(self.store()?.prefix(&folder));
+        if let Some(kind) = StoreKind::of_name(name) {
+            let prefix = prefix(self.number, is_source);
+            let directory = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
+            let store = self.store(kind)?;
+            store.clear(&prefix)?;
+            // The tree of the source is made as files first.
+            let files = store.files(&prefix).filter(|_| !is_source);
+            return Ok([store.url(&prefix), files.unwrap_or(directory)]);
         }
         if ["tmpfs", "plain"].contains(&name)
             || HistorySetting::kind(name).is_some_and(|kind| kind.is_read_only())
@@ -449,7 +496,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.mounts.clear();
         self.hosts = None;
-        self.store = None;
+        self.stores.clear();
         clear(&self.scratch);
     }
 }
@@ -469,6 +516,7 @@ pub struct HistoryDirectories {
     pub back: PathBuf,
     /// The directory of reports, lists and outputs.
     pub notes: PathBuf,
+    number: u64,
     image: Option<MountedFileSystem>,
     keep: bool,
 }
@@ -481,15 +529,33 @@ impl HistoryDirectories {
         let [target, true_target] = pool.side(false, &setting.target)?;
         let notes = pool.scratch.join(format!("n{}", pool.number));
         let back = pool.scratch.join(format!("b{}", pool.number));
-        let directories = Self { source, target, true_source, true_target, back, notes, image: None, keep };
+        let number = pool.number;
+        let directories =
+            Self { source, target, true_source, true_target, back, notes, number, image: None, keep };
         for directory in directories.all() {
             clear(directory);
             std::fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         }
-        if let Some(store) = pool.started_store() {
-            store.settle_in(&directories.notes.join("home"))?;
+        for kind in [setting.source_store(), setting.target_store()].into_iter().flatten() {
+            let signature = !number.is_multiple_of(3);
+            pool.store(kind)?.settle_in(&directories.notes.join("home"), signature)?;
         }
         Ok(directories)
+    }
+
+    /// Returns the objects of a side, if it is a store. `tree` is the path below the side.
+    pub fn objects(
+        &self,
+        setting: &HistorySetting,
+        pool: &Pool,
+        is_source: bool,
+        tree: &[u8],
+    ) -> Option<ObjectTree> {
+        let kind = if is_source { setting.source_store() } else { setting.target_store() }?;
+        let store = pool.started_store(kind)?;
+        let prefix = prefix(self.number, is_source);
+        let files = store.files(&prefix);
+        Some(ObjectTree { kind, client: store.client(), prefix, tree: Name(tree.to_vec()), files })
     }
 
     fn all(&self) -> [&PathBuf; 4] {
@@ -525,6 +591,11 @@ impl Drop for HistoryDirectories {
             self.all().into_iter().for_each(|directory| clear(directory));
         }
     }
+}
+
+/// Returns the prefix of the objects of a side.
+fn prefix(number: u64, is_source: bool) -> String {
+    format!("{}{number}", if is_source { "s" } else { "t" })
 }
 
 fn clear(directory: &Path) {

@@ -35,6 +35,17 @@ pub struct History {
     pub events: Vec<HistoryEvent>,
 }
 
+impl History {
+    /// Returns the metadata that some step excludes.
+    pub fn left_out(&self) -> Vec<String> {
+        let steps = self.events.iter().filter_map(|event| match event {
+            HistoryEvent::Run(step) | HistoryEvent::Interrupted(step) => Some(step),
+            _ => None,
+        });
+        steps.flat_map(|step| step.without.clone()).collect()
+    }
+}
+
 /// An event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HistoryEvent {
@@ -56,7 +67,7 @@ pub fn of_seed(seed: u64, setting: HistorySetting) -> History {
     if seed.is_multiple_of(RESUMED_ONE_IN) && setting.may_be_resumed() {
         return resumed(seed, setting);
     }
-    if seed % SCARCE_ONE_IN == 5 && !setting.is_plain() {
+    if seed % SCARCE_ONE_IN == 5 && !setting.is_plain() && !setting.has_store() {
         return scarcity::history(seed, &setting);
     }
     of_seed_within(seed, setting, u64::MAX)
@@ -95,7 +106,7 @@ pub fn of_seed_within(seed: u64, setting: HistorySetting, size_bytes_max: u64) -
         let again = content_alone_differs(&mut rng, &next);
         events.push(if interrupted { HistoryEvent::Interrupted(next) } else { HistoryEvent::Run(next) });
         events.extend(again.into_iter().flatten());
-        if setting.has_store() && rng.percent(60) {
+        if setting.target_store().is_some() && rng.percent(60) {
             events.push(HistoryEvent::Run(copied_back(&mut rng, &setting, &source)));
         }
         for _ in 0..rng.below(5) {

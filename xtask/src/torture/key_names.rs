@@ -1,26 +1,60 @@
-//! Names of files as parts of S3 keys, as docs/book/object-stores.md spells them.
+//! Names of files as parts of keys, as docs/book/object-stores.md spells them.
+
+use super::environment::object_store::StoreKind;
 
 /// Quotes the character after it, or is followed by two hexadecimal digits.
 const QUOTE: char = '\u{201b}';
 
-/// Returns the spelling of a path or a name.
-pub fn spelled(path: &[u8]) -> String {
+/// Returns the spelling of a path.
+pub fn spelled(kind: StoreKind, path: &[u8]) -> String {
+    let names: Vec<String> = path.split(|byte| *byte == b'/').map(|name| spelled_name(kind, name)).collect();
+    names.join("/")
+}
+
+/// Returns the spelling of a name.
+fn spelled_name(kind: StoreKind, name: &[u8]) -> String {
+    let is_azure = kind == StoreKind::Azurite;
     let mut out = String::new();
-    for chunk in path.utf8_chunks() {
+    let mut rest = name.len();
+    for chunk in name.utf8_chunks() {
         for character in chunk.valid().chars() {
+            rest -= character.len_utf8();
             match character {
-                QUOTE | '\u{2401}'..='\u{241f}' => out.extend([QUOTE, character]),
-                '\u{1}'..='\u{1f}' => out.extend(char::from_u32(0x2400 + u32::from(character))),
-                '\u{fffe}' | '\u{ffff}' => {
-                    let mut bytes = [0; 4];
-                    character.encode_utf8(&mut bytes).bytes().for_each(|byte| add_byte(&mut out, byte));
+                QUOTE => out.extend([QUOTE, character]),
+                '\n' | '\r' => out.extend(char::from_u32(0x2400 + u32::from(character))),
+                '␊' | '␍' => out.extend([QUOTE, character]),
+                '\u{2401}'..='\u{241f}' if kind != StoreKind::FakeGcs => out.extend([QUOTE, character]),
+                '\u{1}'..='\u{1f}' if kind != StoreKind::FakeGcs => {
+                    out.extend(char::from_u32(0x2400 + u32::from(character)));
                 }
+                '\u{fffe}' | '\u{ffff}' if kind == StoreKind::Versitygw => add_bytes(&mut out, character),
+                '\u{7f}' if is_azure => out.push('␡'),
+                '\\' if is_azure => out.push('＼'),
+                '␡' | '＼' if is_azure => out.extend([QUOTE, character]),
+                '.' if is_azure && rest == 0 => out.push('．'),
+                '．' if is_azure && rest == 0 => out.extend([QUOTE, character]),
+                _ if is_azure && !is_in_url(character) => add_bytes(&mut out, character),
                 _ => out.push(character),
             }
         }
+        rest -= chunk.invalid().len();
         chunk.invalid().iter().for_each(|byte| add_byte(&mut out, *byte));
     }
     out
+}
+
+/// Returns true for a character that RFC 3987 allows, and for ASCII.
+fn is_in_url(character: char) -> bool {
+    let number = u32::from(character);
+    character.is_ascii()
+        || matches!(number, 0xa0..=0xd7ff | 0xf900..=0xfdcf | 0xfdf0..=0xffef)
+        || (0x1_0000..0xe_0000).contains(&number) && number & 0xffff < 0xfffe
+        || (0xe_1000..=0xe_fffd).contains(&number)
+}
+
+fn add_bytes(out: &mut String, character: char) {
+    let mut bytes = [0; 4];
+    character.encode_utf8(&mut bytes).bytes().for_each(|byte| add_byte(out, byte));
 }
 
 fn add_byte(out: &mut String, byte: u8) {
@@ -29,7 +63,7 @@ fn add_byte(out: &mut String, byte: u8) {
 }
 
 /// Returns the name that a part of a key stands for, or `None` if no name is spelled like this.
-pub fn read(spelling: &str) -> Option<Vec<u8>> {
+pub fn read(kind: StoreKind, spelling: &str) -> Option<Vec<u8>> {
     let mut name = Vec::new();
     let mut characters = spelling.chars();
     while let Some(character) = characters.next() {
@@ -37,40 +71,55 @@ pub fn read(spelling: &str) -> Option<Vec<u8>> {
             name.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         };
         match character {
-            QUOTE => match characters.next()? {
-                quoted @ (QUOTE | '\u{2401}'..='\u{241f}') => plain(quoted),
-                first => {
-                    let value = first.to_digit(16)? * 16 + characters.next()?.to_digit(16)?;
-                    name.push(u8::try_from(value).ok()?);
+            QUOTE => {
+                let first = characters.next()?;
+                match first.to_digit(16) {
+                    None => plain(first),
+                    Some(high) => {
+                        name.push(u8::try_from(high * 16 + characters.next()?.to_digit(16)?).ok()?);
+                    }
                 }
-            },
-            '\u{2401}'..='\u{241f}' => name.push(u8::try_from(u32::from(character) - 0x2400).ok()?),
+            }
+            '␊' | '␍' => name.push(u8::try_from(u32::from(character) - 0x2400).ok()?),
+            '\u{2401}'..='\u{241f}' if kind != StoreKind::FakeGcs => {
+                name.push(u8::try_from(u32::from(character) - 0x2400).ok()?);
+            }
+            '␡' if kind == StoreKind::Azurite => name.push(0x7f),
+            '＼' if kind == StoreKind::Azurite => name.push(b'\\'),
+            '．' if kind == StoreKind::Azurite && characters.as_str().is_empty() => name.push(b'.'),
             _ => plain(character),
         }
     }
-    (spelled(&name) == spelling).then_some(name)
+    (spelled_name(kind, &name) == spelling).then_some(name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{read, spelled};
+    use super::{StoreKind, read, spelled};
 
     #[test]
     fn the_table_of_the_book() {
-        let rows: [(&[u8], &str); 7] = [
-            (b"a\xff", "a‛FF"),
-            ("‛".as_bytes(), "‛‛"),
-            (b"\n\r\x01", "␊␍␁"),
-            ("␁".as_bytes(), "‛␁"),
-            (b"\x7f\\.", "\x7f\\."),
-            ("\u{fffe}".as_bytes(), "‛EF‛BF‛BE"),
-            ("日本".as_bytes(), "日本"),
+        let rows: [(&[u8], &str, &str, &str); 12] = [
+            (b"a\xff", "a‛FF", "a‛FF", "a‛FF"),
+            ("‛".as_bytes(), "‛‛", "‛‛", "‛‛"),
+            (b"\n\r", "␊␍", "␊␍", "␊␍"),
+            (b"\x01", "␁", "␁", "\x01"),
+            ("␁".as_bytes(), "‛␁", "‛␁", "␁"),
+            ("␊".as_bytes(), "‛␊", "‛␊", "‛␊"),
+            (b"\x7f\\", "\x7f\\", "␡＼", "\x7f\\"),
+            ("＼".as_bytes(), "＼", "‛＼", "＼"),
+            (b"a.b.", "a.b.", "a.b．", "a.b."),
+            ("\u{fffe}".as_bytes(), "‛EF‛BF‛BE", "‛EF‛BF‛BE", "\u{fffe}"),
+            ("\u{e000}".as_bytes(), "\u{e000}", "‛EE‛80‛80", "\u{e000}"),
+            ("日本".as_bytes(), "日本", "日本", "日本"),
         ];
-        for (name, spelling) in rows {
-            assert_eq!(spelled(name), spelling);
-            assert_eq!(read(spelling).as_deref(), Some(name), "{spelling}");
+        for (name, s3, azure, gcs) in rows {
+            for (kind, spelling) in StoreKind::ALL.into_iter().zip([s3, azure, gcs]) {
+                assert_eq!(spelled(kind, name), spelling);
+                assert_eq!(read(kind, spelling).as_deref(), Some(name), "{spelling}");
+            }
         }
-        assert_eq!(read("x‛y"), None);
-        assert_eq!(read("‛61"), None, "that is spelled without a quote");
+        assert_eq!(read(StoreKind::Versitygw, "x‛y"), None);
+        assert_eq!(read(StoreKind::Versitygw, "‛61"), None, "that is spelled without a quote");
     }
 }

@@ -2,6 +2,7 @@
 //! it there and choose it here.
 
 use super::environment::faults::{Fault, INJECTED, Process, Trigger};
+use super::environment::object_store::StoreKind;
 use super::file_systems::HistorySetting;
 use super::rng::Rng;
 
@@ -9,18 +10,34 @@ use super::rng::Rng;
 pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Fault {
     let remote_hosts: Vec<_> = setting.route.remote_hosts().collect();
     let seed = rng.next();
-    if setting.has_store() && rng.percent(45) {
-        return Fault::StoreTrouble { seed, percent: rng.pick(&[2, 10, 25, 50]) };
+    if setting.has_store() && rng.percent(50) {
+        let may_change = from_store || setting.source_store().is_some();
+        // The others have their objects in memory.
+        let outlives = |kind: Option<StoreKind>| kind.is_none_or(|kind| kind == StoreKind::Versitygw);
+        let may_be_killed = outlives(setting.source_store()) && outlives(setting.target_store());
+        return match rng.below(10) {
+            0 | 1 if may_change => Fault::StoreChanges { seed },
+            2 | 3 if may_be_killed => Fault::StoreKilled {
+                after_ms: rng.pick(&[1, 5, 10, 15, 30]),
+                down_ms: rng.pick(&[0, 50, 400]),
+            },
+            _ => Fault::StoreTrouble { seed, percent: rng.pick(&[2, 10, 25, 50]) },
+        };
     }
-    let target_is_store = setting.has_store() && !from_store;
+    let target_is_store = setting.target_store().is_some() && !from_store;
     let process = |rng: &mut Rng| match (remote_hosts.first(), rng.below(3)) {
         (Some(_), 0) => Process::Agent(remote_hosts[rng.below(remote_hosts.len() as u64) as usize]),
         (Some(_), 1) => Process::Ssh,
         _ => Process::Controller,
     };
     let when = match trigger(rng, setting) {
-        // A store has no drafts.
+        // Nobody looks into a store meanwhile.
         Trigger::DraftAppears if target_is_store => Trigger::AfterMs(20),
+        Trigger::BytesArrived(_) | Trigger::EntriesArrived(_)
+            if target_is_store && setting.target_store() != Some(StoreKind::Versitygw) =>
+        {
+            Trigger::AfterMs(rng.pick(&[10, 20, 30, 60]))
+        }
         other => other,
     };
     match rng.below(24) {
@@ -31,7 +48,11 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
         11 if !remote_hosts.is_empty() => {
             Fault::LinkDown { host: remote_hosts[0], ms: rng.pick(&[50, 400]), when }
         }
-        12 if !setting.source_is_image() && !setting.route.is_remote() && !from_store => {
+        12 if setting.source_store().is_none()
+            && !setting.source_is_image()
+            && !setting.route.is_remote()
+            && !from_store =>
+        {
             Fault::SourceChanges { seed, when }
         }
         13 if !target_is_store => Fault::TargetDirectorySwapped { seed, when },

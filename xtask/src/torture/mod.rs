@@ -27,11 +27,13 @@
 //! part ([`headroom`]). The oracle sums up the space that a step needs ([`space`]): what fits must arrive, what does not
 //! fit must end as the documents say and leave old files as they were, and everything must arrive once there is room.
 //!
-//! With `--stores`, the target of each history is an object store: versitygw, which keeps objects as files, behind a proxy that delays,
-//! refuses, loses and cuts requests and answers ([`environment`]). The oracle reads the server's files and the metadata
-//! that the book describes ([`object_walk`], [`key_names`]). Another program changes objects in between
-//! ([`mutate_objects`]). Steps with `from_store` copy the store back to a tree of this machine, whose source is the
-//! store as the oracle saw it.
+//! Some sources and targets are object stores, with `--stores` one or both of each history: versitygw (S3), Azurite and
+//! fake-gcs-server, each behind a proxy that delays, refuses, spoils, loses and cuts requests and answers, and makes pages
+//! of listings short ([`environment`]). The oracle reads objects and the metadata that the book describes
+//! ([`object_walk`], [`object_fields`], [`key_names`]), from the files of versitygw and with requests of its own from the
+//! others. Another program changes objects in between, and during runs ([`mutate_objects`]). Steps with `from_store` copy
+//! the target back to a tree of this machine. In both cases the promise begins with the store as the oracle saw it: a tree
+//! for a store that is the source is made as files and copied there by hakobu.
 //!
 //! A history that fails is shrunk ([`shrink`]) and written to a directory as a script of plain commands
 //! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
@@ -51,7 +53,8 @@
 //! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
 //! - **A transport** or an endpoint: see [`route`].
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
-//! - **What a store keeps**: see `store_abilities` of [`file_systems`].
+//! - **A store**: add a variant of `StoreKind`, its names in [`object_fields`] and [`key_names`], and its name in
+//!   [`file_systems`].
 //! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`file_systems`].
 //! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`file_systems`].
 //! - **Content, names, attributes**: see [`generate`]. A new threshold of the code goes into `THRESHOLDS`.
@@ -96,6 +99,7 @@ mod misfortune;
 mod model;
 mod mutate;
 mod mutate_objects;
+mod object_fields;
 mod object_walk;
 mod page;
 mod play;
@@ -272,7 +276,7 @@ fn of_seed(seed: u64, args: &TortureArgs) -> History {
     let mut rng = rng::Rng::new(seed.rotate_left(32));
     let mut setting = file_systems::random(&mut rng, args.plain);
     if args.stores {
-        setting = setting.with_store();
+        setting = setting.with_stores(&mut rng);
     }
     history::of_seed(seed, setting)
 }

@@ -4,9 +4,11 @@ mod lists;
 mod little_space;
 mod marks;
 mod read_only;
+mod store_faults;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -14,12 +16,10 @@ use super::check::{self, Proof, Violation};
 use super::command::{self, CommandResult};
 use super::counts::Counts;
 use super::environment::faults::Fault;
-use super::environment::object_store::StoreTrouble;
 use super::file_systems::{HistoryDirectories, Pool};
 use super::history::{History, HistoryEvent};
 use super::model::Name;
-use super::mutate_objects::ObjectTree;
-use super::object_walk::walk_objects;
+use super::mutate_objects::{ObjectTree, subtree};
 use super::promise::{self, Abilities, Promise};
 use super::realize::realize;
 use super::route::Route;
@@ -78,7 +78,7 @@ fn play_in(
     }
     let directories = HistoryDirectories::new(&history.setting, pool, options.keep)?;
     realize(&history.source, &directories.true_source.join("source"))?;
-    match (&history.target, objects(&directories, pool)) {
+    match (&history.target, directories.objects(&history.setting, pool, false, b"target")) {
         (None, _) => {}
         (Some(tree), Some(objects)) => objects.realize(tree)?,
         (Some(tree), None) => realize(tree, &directories.true_target.join("target"))?,
@@ -109,7 +109,7 @@ fn play_in(
                 mutate::apply(mutation, &state.directories.true_source.join("source"))?;
                 state.stale = true;
             }
-            HistoryEvent::Target(mutation) => match objects(&state.directories, state.pool) {
+            HistoryEvent::Target(mutation) => match state.objects(false) {
                 Some(objects) => objects.apply(mutation)?,
                 None => mutate::apply(mutation, &state.directories.true_target.join("target"))?,
             },
@@ -161,18 +161,6 @@ struct PlayState<'a> {
     killed_at: BTreeSet<PathBuf>,
 }
 
-/// Returns the objects of the target, if it is a store.
-fn objects(directories: &HistoryDirectories, pool: &Pool) -> Option<ObjectTree> {
-    let url = directories.target.to_str()?;
-    let (_, prefix) = url.strip_prefix("s3://")?.split_once('/')?;
-    let client = pool.started_store()?.client();
-    Some(ObjectTree {
-        client,
-        prefix: format!("{prefix}/target"),
-        folder: directories.true_target.join("target"),
-    })
-}
-
 /// The violations of a step and hakobu's output, or `None`.
 type StepOutcome = Option<(Vec<Violation>, String)>;
 
@@ -202,14 +190,27 @@ impl StepScope<'_> {
 }
 
 impl PlayState<'_> {
+    /// Returns the objects of a side's tree, if it is a store.
+    fn objects(&self, is_source: bool) -> Option<ObjectTree> {
+        let tree: &[u8] = if is_source { b"source" } else { b"target" };
+        self.directories.objects(&self.history.setting, self.pool, is_source, tree)
+    }
+
     /// Plays one step. After a fault, if `again`, repeats the command without it, which must repair everything.
     fn act(&mut self, step: &Step, again: bool) -> anyhow::Result<StepOutcome> {
         if self.stale && self.history.setting.source_is_image() {
             self.directories.make_image(&self.history.setting)?;
             self.stale = false;
         }
+        if self.stale && self.history.setting.source_store().is_some() {
+            if let Some(wrong) = self.upload_source()? {
+                return Ok(Some(wrong));
+            }
+            self.stale = false;
+        }
         self.out_of_reach.clear();
         self.able = self.history.setting.abilities_of(step);
+        self.able.left_out = self.history.left_out();
         let Some(mut scope) = self.scope(step)? else { return Ok(None) };
         // Leftovers of interrupted runs must be deleted.
         (scope.left, scope.before) =
@@ -351,6 +352,10 @@ impl PlayState<'_> {
         if step.from_store {
             return self.look(&self.directories.true_target.join("target"));
         }
+        if let Some(objects) = self.objects(true) {
+            self.wait_until_quiet();
+            return Ok(subtree(objects.walk()?, &objects.tree));
+        }
         Ok(self.history.setting.as_seen(walk(&self.directories.seen_source())?))
     }
 
@@ -361,15 +366,39 @@ impl PlayState<'_> {
 
     /// Returns a snapshot of a path of the target's side, or of what a store was copied back to.
     fn look(&self, path: &Path) -> anyhow::Result<Snapshot> {
-        match self.pool.started_store() {
-            Some(store)
-                if self.history.setting.has_store() && path.starts_with(&self.directories.true_target) =>
-            {
-                store.proxy.wait_until_quiet();
-                walk_objects(path)
+        match (self.objects(false), path.strip_prefix(&self.directories.true_target)) {
+            (Some(objects), Ok(below)) => {
+                self.wait_until_quiet();
+                Ok(subtree(objects.walk()?, &Name(below.as_os_str().as_bytes().to_vec())))
             }
             _ => walk(path),
         }
+    }
+
+    /// Waits until the servers have done all that they were asked for.
+    fn wait_until_quiet(&self) {
+        let setting = &self.history.setting;
+        let stores = [setting.source_store(), setting.target_store()].into_iter().flatten();
+        for store in stores.filter_map(|kind| self.pool.started_store(kind)) {
+            store.proxy.wait_until_quiet();
+        }
+    }
+
+    /// Copies the tree of the source to the store that is the source. What is there is what is copied from.
+    fn upload_source(&mut self) -> anyhow::Result<StepOutcome> {
+        let slashed = |path: PathBuf| [path.as_os_str(), OsStr::new("/")].into_iter().collect::<OsString>();
+        let words: Vec<OsString> = vec![
+            "sync".into(),
+            "--delete".into(),
+            "--max-delete=100%".into(),
+            slashed(self.directories.true_source.join("source")),
+            self.directories.shown_source().into_os_string(),
+        ];
+        let ran = self.run_words(&words, Path::new("/nonexistent"))?;
+        let mut wrong = ran.wrong();
+        // What cannot be a key fails.
+        wrong.extend(code_as_promised(&ran, &[0, 3].into()));
+        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
 
     fn promise(&self, scope: &StepScope<'_>, ran: &CommandResult, trusting: bool) -> Promise {
@@ -517,7 +546,7 @@ impl PlayState<'_> {
             rustix::fs::syncfs(std::fs::File::open(&self.directories.true_target)?)?;
         }
         let (ran, mut touched) = self.run_with(scope.step, fault)?;
-        if matches!(fault, Fault::SourceChanges { .. }) {
+        if matches!(fault, Fault::SourceChanges { .. } | Fault::StoreChanges { .. }) {
             // An entry that changed may have been copied in any of its versions.
             let now = self.seen(scope.step)?;
             touched.extend(
@@ -685,7 +714,8 @@ impl PlayState<'_> {
         let mut words: Vec<OsString> = vec![step.verb.word().into()];
         words.extend(step.options(&list));
         words.extend(route.options(step.verb, hosts));
-        if step.from_store {
+        if step.verb != StepVerb::Digest && (step.from_store || self.history.setting.source_store().is_some())
+        {
             // Whoever may write to the bucket may set privileges only if that is allowed explicitly.
             words.push("--allow=setuid,devices".into());
         }
@@ -726,12 +756,8 @@ impl PlayState<'_> {
         let (words, report) = self.words(step)?;
         let target =
             self.side(step).join(if matches!(step.shape, Shape::OneFile(_)) { "one" } else { "target" });
-        if let Fault::StoreTrouble { seed, percent } = fault {
-            self.pool.store()?.proxy.begin(StoreTrouble::new(*seed, *percent));
-            let ran = self.run_words(&words, &report);
-            let spoilt = self.pool.store()?.proxy.end();
-            let ran = ran?;
-            return Ok((CommandResult { took_place: spoilt > 0, injected: spoilt, ..ran }, Vec::new()));
+        if let Some(ran) = self.run_with_store(step, fault, &words, &report)? {
+            return Ok(ran);
         }
         let source = self.directories.shown_source();
         let locations = (self.history.setting.target.as_str(), source.as_path(), target.as_path());

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::environment::faults::Fault;
+use super::environment::object_store::StoreKind;
 use super::key_names;
 use super::model::{Name, Time};
 use super::select::Selection;
@@ -59,10 +60,12 @@ pub struct Abilities {
     pub loose: bool,
     /// The total size in bytes of a file's attributes that fit in any case.
     pub xattr_bytes_max: usize,
-    /// True if names are parts of keys, which are limited in their spelling.
-    pub names_are_keys: bool,
+    /// The stores of which names are parts of keys, which are limited in their spelling: of the source and the target.
+    pub keys: [Option<StoreKind>; 2],
     /// True if files are replaced as a whole, never changed in place.
     pub replaces_whole: bool,
+    /// The metadata that some step of the history excludes.
+    pub left_out: Vec<String>,
 }
 
 impl Default for Abilities {
@@ -90,8 +93,9 @@ impl Default for Abilities {
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
             loose: false,
-            names_are_keys: false,
+            keys: [None, None],
             replaces_whole: false,
+            left_out: Vec::new(),
         }
     }
 }
@@ -150,10 +154,20 @@ impl Abilities {
         let base = path.base();
         let name = self.any_names && self.case_sensitive
             || base.iter().all(plain) && base.len() < 200 && !base.ends_with(b".") && base != b"CON";
-        let key = !self.names_are_keys
-            || key_names::spelled(base).len() <= KEY_PART_BYTES_MAX
-                && key_names::spelled(&path.0).len() <= KEY_BYTES_MAX;
-        kind && name && key
+        kind && name && self.takes_key(path)
+    }
+
+    /// Returns true if the target accepts the key of an entry in any case.
+    fn takes_key(&self, path: &Name) -> bool {
+        let [source, Some(target)] = self.keys else { return true };
+        let spelled = |kind| key_names::spelled(kind, &path.0);
+        let key = spelled(target);
+        // Between stores of two kinds a key that needs another spelling fails.
+        let is_alike = source.is_none_or(|source| source == target || spelled(source) == key);
+        // The server keeps objects as files.
+        let is_short = target != StoreKind::Versitygw
+            || key_names::spelled(target, path.base()).len() <= KEY_PART_BYTES_MAX;
+        is_alike && is_short && key.len() <= KEY_BYTES_MAX
     }
 
     /// Returns true if the attributes of an entry fit in any case.
@@ -363,6 +377,8 @@ impl PromiseBuilder<'_> {
             expected.or.extend(there.filter(|_| !is_compared).map(|there| there.kind.clone()));
             (expected.free.owner, expected.free.set_id) = (true, true);
             (expected.free.mode, expected.free.mtime) = (true, true);
+            expected.free.xattrs |= self.able.left_out.iter().any(|what| what == "xattr");
+            expected.free.acl |= self.able.left_out.iter().any(|what| what == "acl");
         }
         if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
             let alike =
@@ -637,7 +653,16 @@ impl PromiseBuilder<'_> {
                 self.promise.stable = false;
             }
             let is_told = self.able.tells_inodes || left.len() < 2;
-            if self.able.hard_links && is_told && !self.is_shared(inode) && group.len() > 1 {
+            // Between stores, a new object becomes a name of another one only if that is new as well.
+            let between_stores = self.able.keys.iter().all(Option::is_some);
+            let are_new = !between_stores || group.iter().all(|path| !self.target.contains_key(path));
+            // What the listing proves to be equal is left alone, even if it was copied without hard links.
+            let is_unproven = |path: &&Name| {
+                let pair = self.source.get(*path).zip(self.target.get(*path));
+                !pair.is_some_and(|(entry, there)| is_proven(entry, there))
+            };
+            let are_new = are_new && group.iter().all(|path| is_unproven(&path));
+            if self.able.hard_links && is_told && are_new && !self.is_shared(inode) && group.len() > 1 {
                 self.promise.links.push(group);
             }
         }
@@ -690,8 +715,11 @@ fn is_proven(entry: &SeenEntry, there: &SeenEntry) -> bool {
         ns(time) <= ns(other) + 10_000_000
     };
     match (entry.stored, there.stored) {
-        (None, Some(stored)) => before(entry.ctime, stored.uploaded),
-        (Some(stored), None) => before(stored.uploaded, there.ctime),
+        (None, Some(stored)) if !stored.shows_all => before(entry.ctime, stored.uploaded),
+        (Some(stored), None) if !stored.shows_all => before(stored.uploaded, there.ctime),
+        (Some(one), Some(other)) if !one.shows_all && !other.shows_all => {
+            before(one.uploaded, other.uploaded)
+        }
         _ => false,
     }
 }

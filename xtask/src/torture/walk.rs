@@ -90,6 +90,8 @@ pub struct StoredFacts {
     pub uploaded: Time,
     /// True if it has no metadata of a file, or if it is a directory that is no object.
     pub is_bare: bool,
+    /// True if the store's listings show all attributes.
+    pub shows_all: bool,
 }
 
 impl SeenEntry {
@@ -201,14 +203,20 @@ pub fn content_digest(place: &Path, size: u64) -> anyhow::Result<[u8; 32]> {
     Ok(hasher.finalize().into())
 }
 
-/// Returns the plain SHA-256 of a file of at most [`READ_WHOLE_MAX`] bytes, as `sha256sum` prints it.
-pub fn plain_digest(place: &Path) -> anyhow::Result<String> {
-    use std::fmt::Write;
-    let mut text = String::new();
-    for byte in Sha256::digest(fs::read(place)?) {
-        write!(text, "{byte:02x}")?;
+/// Returns the digest of content in memory.
+pub fn digest_of(content: &[u8]) -> [u8; 32] {
+    BYTES_READ.fetch_add(content.len() as u64, Ordering::Relaxed);
+    let mut hasher = Sha256::new();
+    for (at, part) in (0..).step_by(STEP).zip(content.chunks(STEP)) {
+        add_blocks(&mut hasher, part, at);
     }
-    Ok(text)
+    hasher.update((content.len() as u64).to_le_bytes());
+    hasher.finalize().into()
+}
+
+/// Returns the plain SHA-256 of content, as `sha256sum` prints it.
+pub fn plain_digest(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn open(place: &Path) -> std::io::Result<File> {
@@ -232,17 +240,21 @@ fn add_range(file: &File, hasher: &mut Sha256, from: u64, to: u64) -> anyhow::Re
             }
         }
         BYTES_READ.fetch_add(filled as u64, Ordering::Relaxed);
-        for (index, block) in buffer[..filled].chunks(BLOCK).enumerate() {
-            if block != &ZEROS[..block.len()] {
-                hasher.update((at / BLOCK as u64 + index as u64).to_le_bytes());
-                // The last block is padded with zeros. Files with different ends still differ in the size.
-                hasher.update(block);
-                hasher.update(&ZEROS[block.len()..]);
-            }
-        }
+        add_blocks(hasher, &buffer[..filled], at);
         at += filled as u64;
         if filled < wanted || at == to || wanted == 0 {
             return Ok(at);
+        }
+    }
+}
+
+fn add_blocks(hasher: &mut Sha256, content: &[u8], at: u64) {
+    for (index, block) in content.chunks(BLOCK).enumerate() {
+        if block != &ZEROS[..block.len()] {
+            hasher.update((at / BLOCK as u64 + index as u64).to_le_bytes());
+            // The last block is padded with zeros. Files with different ends still differ in the size.
+            hasher.update(block);
+            hasher.update(&ZEROS[block.len()..]);
         }
     }
 }

@@ -177,6 +177,9 @@ pub enum SourceOp {
         picks: Arc<Picks>,
         /// The key of the tags that replace digests.
         key: Option<TagKey>,
+        /// True if a digest that a store keeps with an object, and that is proven to be that of its content, takes the
+        /// place of reading. Then files may be of any size, and fail as `Unsupported` if they are large and have none.
+        stored: bool,
     },
     /// Looks up the names of users and groups. The outcome is [`SourceOutcome::Names`].
     Names {

@@ -82,7 +82,8 @@ pub enum TargetOp {
         inodes: Vec<(u32, Inode)>,
     },
     /// Computes the digests of small files, and of the texts of symbolic links, in one directory, or their tags if
-    /// there is a key. The outcome is [`TargetOutcome::Digests`].
+    /// there is a key. Without one, a digest that a store keeps with an object, and that is proven to be that of its
+    /// content, takes the place of reading. The outcome is [`TargetOutcome::Digests`].
     Digest {
         /// The directory.
         directory: EntryPath,

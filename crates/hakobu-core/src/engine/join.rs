@@ -22,7 +22,7 @@ use super::room::{Space, SpaceNeed};
 use super::shared::{EngineState, fail};
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failure};
-use crate::entry::{EntryKind, EntryMetadata, SET_ID};
+use crate::entry::{EntryKind, EntryMetadata, Inode, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::listing::Listing;
@@ -40,14 +40,34 @@ pub(super) struct JoinResults {
     pub directories: Vec<DirectoryTask>,
     pub packs: Vec<PackTask>,
     pub files: Vec<Arc<LargeFile>>,
-    /// Attribute changes of entries in this directory, with their paths at the source. Each is pending in its node.
-    pub changes: Vec<(EntryPath, Change)>,
+    /// Attribute changes of entries in this directory. Each is pending in its node.
+    pub changes: Vec<AttributeChange>,
+    /// Inodes whose first name could not be changed.
+    pub failed: Vec<Inode>,
     /// New hard links to existing paths of the target. Each is counted as pending in its node.
     pub links: Vec<(LinkedName, EntryPath)>,
     /// Entries to be removed, without directories. Each is counted as pending in its node.
     pub removals: Vec<EntryPath>,
     /// Entries that have to be examined first, in the order of the parts. Nothing else has been done for them.
     pub unclear: Vec<UnclearEntry>,
+}
+
+/// A change of attributes to be made.
+#[derive(Debug)]
+pub(super) struct AttributeChange {
+    pub entry: ChangedEntry,
+    pub change: Change,
+}
+
+/// An entry whose attributes are being changed.
+#[derive(Clone, Debug)]
+pub(super) struct ChangedEntry {
+    /// The path at the source.
+    pub source: EntryPath,
+    /// The path at the target.
+    pub target: EntryPath,
+    /// The inode whose other names wait for this one.
+    pub first_of: Option<Inode>,
 }
 
 /// An entry of a part whose listed attributes do not suffice.
@@ -91,6 +111,8 @@ pub(super) struct Join<'a> {
     compared_bytes: u64,
     /// The action for those that differ.
     compared_as: IfDifferent,
+    /// The inode of the entry that is being decided, if its other names wait for its attributes.
+    first_of: Option<Inode>,
     /// True for each of the target's entries that the source has as well. Empty if this is not needed.
     matched: Vec<bool>,
     /// True if these entries were unclear before and have been examined, and all others are left alone.
@@ -133,6 +155,7 @@ impl<'a> Join<'a> {
             compared: Vec::new(),
             compared_bytes: 0,
             compared_as: IfDifferent::Write(DraftKind::File),
+            first_of: None,
             matched: Vec::new(),
             again: false,
             is_new: false,
@@ -249,7 +272,10 @@ impl<'a> Join<'a> {
             }
         }
         if self.verifies() {
-            return self.verify(parts, number, index, target);
+            let evidence = self.evidence(source, beside.map(|(listing, _)| listing));
+            let time = |target: &EntryMetadata| evidence.time_of_copy(metadata, target);
+            let target = target.map(|target| EntryMetadata { mtime: time(target), ..*target });
+            return self.verify(parts, number, index, target.as_ref());
         }
         if self.hashes() {
             return self.hash(parts, number, index);
@@ -289,6 +315,7 @@ impl<'a> Join<'a> {
         if metadata.kind == EntryKind::Directory && !matches!(action, Action::Conflict | Action::Skip) {
             return self.directory(&parts[number..], index, target, action);
         }
+        self.first_of = None;
         if self.is_further_name(source, index, action, target) {
             return;
         }
@@ -574,11 +601,15 @@ impl<'a> Join<'a> {
                 };
                 let extended = match extended {
                     Ok(extended) => extended,
-                    Err(error) => return self.fail(name, at_source(error)),
+                    Err(error) => {
+                        self.found.failed.extend(self.first_of);
+                        return self.fail(name, at_source(error));
+                    }
                 };
                 self.node.hold(1);
+                let entry = ChangedEntry { source, target: path.clone(), first_of: self.first_of };
                 let change = Change::Attributes { path, attributes: metadata.attributes(), extended };
-                self.found.changes.push((source, change));
+                self.found.changes.push(AttributeChange { entry, change });
             }
             (Err(error), _) | (_, Err(error)) => self.fail(name, error),
         }

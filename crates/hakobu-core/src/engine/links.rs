@@ -49,18 +49,33 @@ pub(super) enum LinkAction {
     First,
     /// The content is being transferred, and this name waits for it.
     Waits,
-    /// The target has the inode under this path, with its inode there if known, and true if this run created it.
-    There(EntryPath, Option<Inode>, bool),
+    /// The target has the inode.
+    There(LinkHome),
     /// Too many inodes are known already.
     TooMany,
+}
+
+/// A name under which the target has an inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LinkHome {
+    pub path: EntryPath,
+    /// The target's inode.
+    pub inode: Option<Inode>,
+    /// True if the target would have told an inode.
+    pub is_told: bool,
+    /// True if this run created it.
+    pub is_new: bool,
 }
 
 #[derive(Debug)]
 enum LinkState {
     /// The content is being transferred, or compared with that of this inode of the target.
     Moving(Vec<LinkedName>, Option<Inode>),
+    /// The target has the inode, and is changing the attributes of this name. Names that are made from it would get the old
+    /// ones.
+    Changing(Vec<LinkedName>, LinkHome),
     /// Corresponds to [`LinkAction::There`].
-    There(EntryPath, Option<Inode>, bool),
+    There(LinkHome),
 }
 
 #[derive(Debug)]
@@ -100,15 +115,27 @@ impl Links {
         self.meet(inode, names, || LinkState::Moving(Vec::new(), there), follower)
     }
 
-    /// Records a name of `inode` that the target has at `path` as `there`. `is_new`: it counts as created by this run.
+    /// Records a name of `inode` that the target has.
     pub fn enter_there(
         &self,
         inode: Inode,
-        (path, there, is_new): (&EntryPath, Option<Inode>, bool),
+        home: LinkHome,
         follower: impl FnOnce() -> LinkedName,
         names: u32,
     ) -> LinkAction {
-        self.meet(inode, names, || LinkState::There(path.clone(), there, is_new), follower)
+        self.meet(inode, names, || LinkState::There(home), follower)
+    }
+
+    /// Records a name of `inode` that the target has, and whose attributes change there. If it is the first,
+    /// [`Links::done`] or [`Links::failed`] must follow.
+    pub fn enter_changing(
+        &self,
+        inode: Inode,
+        home: LinkHome,
+        follower: impl FnOnce() -> LinkedName,
+        names: u32,
+    ) -> LinkAction {
+        self.meet(inode, names, || LinkState::Changing(Vec::new(), home), follower)
     }
 
     fn meet(
@@ -134,8 +161,16 @@ impl Links {
                 followers.push(follower());
                 LinkAction::Waits
             }
-            LinkState::There(path, there, is_new) => {
-                let entered = LinkAction::There(path.clone(), *there, *is_new);
+            LinkState::Changing(followers, home) => {
+                let follower = follower();
+                if home.inode.is_some() && follower.there == home.inode {
+                    return LinkAction::There(home.clone());
+                }
+                followers.push(follower);
+                LinkAction::Waits
+            }
+            LinkState::There(home) => {
+                let entered = LinkAction::There(home.clone());
                 if is_last {
                     groups.remove(&inode);
                     self.inodes.forget(inode);
@@ -151,13 +186,20 @@ impl Links {
         let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else { return (Vec::new(), None) };
-        let LinkState::Moving(followers, there) = &mut group.state else { return (Vec::new(), None) };
-        let (followers, there) = (std::mem::take(followers), there.filter(|_| kept));
+        let (followers, home) = match &mut group.state {
+            LinkState::Moving(followers, there) => {
+                let (path, inode) = (path.clone(), there.filter(|_| kept));
+                (followers, LinkHome { path, inode, is_told: inode.is_some(), is_new: !kept })
+            }
+            LinkState::Changing(followers, home) => (followers, home.clone()),
+            LinkState::There(_) => return (Vec::new(), None),
+        };
+        let (followers, there) = (std::mem::take(followers), home.inode);
         if group.left == 0 {
             groups.remove(&inode);
             self.inodes.forget(inode);
         } else {
-            group.state = LinkState::There(path.clone(), there, !kept);
+            group.state = LinkState::There(home);
         }
         (followers, there)
     }
@@ -167,14 +209,17 @@ impl Links {
     pub fn failed(&self, inode: Inode) -> Option<LinkedName> {
         let inode = Self::key(inode);
         let mut groups = self.lock();
-        let LinkState::Moving(followers, there) = &mut groups.get_mut(&inode)?.state else { return None };
+        let state = &mut groups.get_mut(&inode)?.state;
+        let (LinkState::Moving(followers, _) | LinkState::Changing(followers, _)) = state else {
+            return None;
+        };
         if followers.is_empty() {
             groups.remove(&inode);
             self.inodes.forget(inode);
             return None;
         }
         let next = followers.remove(0);
-        *there = next.there;
+        *state = LinkState::Moving(std::mem::take(followers), next.there);
         Some(next)
     }
 }
@@ -214,6 +259,14 @@ mod tests {
         }
     }
 
+    fn home(name: &str, inode: Option<Inode>) -> LinkHome {
+        LinkHome { path: path(name), inode, is_told: true, is_new: false }
+    }
+
+    fn new_at(name: &str) -> LinkHome {
+        LinkHome { is_told: false, is_new: true, ..home(name, None) }
+    }
+
     fn names(followers: &[LinkedName]) -> Vec<&[u8]> {
         followers.iter().map(|follower| &follower.name[..]).collect()
     }
@@ -225,7 +278,7 @@ mod tests {
         assert!(matches!(links.enter(INODE, None, || follower("b"), 3), LinkAction::Waits));
         assert_eq!(names(&links.done(INODE, &path("a"), false).0), [b"b"]);
         assert!(
-            matches!(links.enter(INODE, None, || follower("c"), 3), LinkAction::There(at, None, true) if at == path("a"))
+            matches!(links.enter(INODE, None, || follower("c"), 3), LinkAction::There(home) if home == new_at("a"))
         );
         assert!(links.lock().is_empty());
     }
@@ -249,7 +302,7 @@ mod tests {
         assert_eq!(links.failed(INODE).unwrap().name, b"b");
         assert_eq!(names(&links.done(INODE, &path("b"), false).0), [b"c"]);
         assert!(
-            matches!(links.enter(INODE, None, || follower("d"), 4), LinkAction::There(at, None, true) if at == path("b"))
+            matches!(links.enter(INODE, None, || follower("d"), 4), LinkAction::There(home) if home == new_at("b"))
         );
         let alone = Inode { number: 9, ..INODE };
         assert!(matches!(links.enter(alone, None, || follower("x"), 2), LinkAction::First));
@@ -271,10 +324,33 @@ mod tests {
     fn what_the_target_has_is_the_first_name_with_its_inode() {
         let links = Links::default();
         let there = Inode { file_system: 7, number: 8 };
-        let first = links.enter_there(INODE, (&path("a"), Some(there), false), || follower("a"), 2);
+        let first = links.enter_there(INODE, home("a", Some(there)), || follower("a"), 2);
         assert!(matches!(first, LinkAction::First));
         assert!(
-            matches!(links.enter(INODE, None, || follower("b"), 2), LinkAction::There(_, Some(found), false) if found == there)
+            matches!(links.enter(INODE, None, || follower("b"), 2), LinkAction::There(found) if found == home("a", Some(there)))
         );
+    }
+
+    #[test]
+    fn new_names_wait_for_the_attributes_of_the_first_and_those_of_its_inode_do_not() {
+        let (links, there) = (Links::default(), Inode { file_system: 7, number: 8 });
+        let changing = home("a", Some(there));
+        let enter = |name, there| {
+            let follower = || LinkedName { there, ..follower(name) };
+            links.enter_changing(INODE, changing.clone(), follower, 4)
+        };
+        assert!(matches!(enter("a", Some(there)), LinkAction::First));
+        assert!(matches!(enter("b", None), LinkAction::Waits));
+        assert!(matches!(enter("c", Some(there)), LinkAction::There(home) if home == changing));
+        let (followers, inode) = links.done(INODE, &path("a"), true);
+        assert_eq!((names(&followers), inode), (vec![&b"b"[..]], Some(there)));
+        assert!(matches!(enter("d", None), LinkAction::There(home) if home == changing));
+        assert!(links.lock().is_empty());
+        // Without it, the next name brings the content.
+        assert!(matches!(enter("a", Some(there)), LinkAction::First));
+        assert!(matches!(enter("b", None), LinkAction::Waits));
+        assert_eq!(links.failed(INODE).unwrap().name, b"b");
+        assert!(matches!(enter("c", None), LinkAction::Waits));
+        assert_eq!(names(&links.done(INODE, &path("b"), false).0), [b"c"]);
     }
 }

@@ -141,6 +141,18 @@ impl EngineState<'_> {
         tells(self.setup.source.capabilities()) && tells(self.setup.target.capabilities())
     }
 
+    /// Returns true if each name of a file at the target is a copy with attributes of its own.
+    pub(super) fn copies_names(&self) -> bool {
+        self.setup.target.capabilities().tells_links
+    }
+
+    /// Returns true if digests that a store keeps with objects take the place of their content.
+    pub(super) fn uses_kept_digests(&self) -> bool {
+        let keeps = |able: &Capabilities| able.tells_links;
+        let is_any = keeps(self.setup.source.capabilities()) || keeps(self.setup.target.capabilities());
+        is_any && !self.setup.job.full
+    }
+
     /// Reports the paths of the user's list that the source does not have, once everything has been scanned.
     pub(super) fn miss_listed(&self) {
         // A run that only removes follows another run, which has reported them.

@@ -214,7 +214,7 @@ impl LocalSourceReader {
                 let names: Result<_> = accounts.into_iter().map(accounts::name_of).collect();
                 names.map(SourceOutcome::Names)
             }
-            SourceOp::DigestPicks { root, directory, picks, key } => {
+            SourceOp::DigestPicks { root, directory, picks, key, .. } => {
                 self.digester.takes(key)?;
                 self.digests(root, &directory, &picks).map(SourceOutcome::Digests)
             }

@@ -20,6 +20,7 @@ pub use hakobu_core::requests::{RequestCosts, RequestCounts};
 
 use super::copy_place::CopyPlace;
 use super::metadata::MetadataConvention;
+pub use super::stored_checksum::StoredChecksum;
 
 /// The future answer to a request.
 pub type ApiReply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -201,17 +202,6 @@ pub enum ChecksumKind {
     Md5,
 }
 
-/// A checksum of all bytes of an object that the store keeps. Checksums of checksums are not among them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoredChecksum {
-    /// CRC-64/NVME.
-    Crc64(u64),
-    /// CRC-32C.
-    Crc32c(u32),
-    /// MD5.
-    Md5([u8; 16]),
-}
-
 /// A page of a listing to ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct ListQuery<'a> {
@@ -274,6 +264,8 @@ pub struct ListedObject {
     pub metadata: Option<Vec<(String, String)>>,
     /// The checksum, if listings show it.
     pub checksum: Option<StoredChecksum>,
+    /// The MD5 of the content, if listings show it beside another checksum.
+    pub md5: Option<[u8; 16]>,
 }
 
 /// The metadata of an object.
@@ -291,6 +283,8 @@ pub struct ObjectHead {
     pub content_type: Option<String>,
     /// The checksum of all bytes.
     pub checksum: Option<StoredChecksum>,
+    /// The MD5 of all bytes, if the store shows it beside another checksum.
+    pub md5: Option<[u8; 16]>,
     /// The storage class; `None` if it is the usual one or the store has none.
     pub storage_class: Option<String>,
     /// True if it must be restored before it can be read.
@@ -377,6 +371,8 @@ pub struct CopySource<'a> {
     pub key: &'a str,
     /// The version that it must have.
     pub version: Option<&'a ObjectVersion>,
+    /// The time by the store's clock since which it must not have been replaced. Ask only if not `lists_metadata`.
+    pub unmodified_since: Option<FileTime>,
 }
 
 /// A copy inside the store.

@@ -32,6 +32,7 @@ pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
         compresses: false,
         copies_within: bucket.copy_place().map(|place| place.number()),
         lists_in_order: limits.lists_bytewise,
+        key_order: Some(limits.spelling),
         listed: listed_attributes(limits),
         clock: bucket.clock().map(store_clock),
         reads_at_once: READS_AT_ONCE,

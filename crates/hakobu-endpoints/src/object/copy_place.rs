@@ -1,5 +1,7 @@
 //! The place of a bucket among those that a store copies objects between.
 
+use hakobu_core::entry::FileTime;
+
 use super::api::ObjectHead;
 
 /// A bucket among all those that its store copies objects between.
@@ -24,5 +26,13 @@ impl CopyPlace {
 pub(crate) struct OpenedObject {
     pub(crate) bucket: String,
     pub(crate) key: String,
-    pub(crate) head: ObjectHead,
+    pub(crate) seen: SeenObject,
+}
+
+/// How the object to copy is known.
+pub(crate) enum SeenObject {
+    /// It was asked for.
+    Head(ObjectHead),
+    /// A listing shows it, uploaded at this time, and it has no sidecar.
+    Listed(FileTime),
 }

@@ -55,6 +55,7 @@ impl RequestCounters {
             retries: self.retries.load(Ordering::Relaxed),
             sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
             received_bytes: self.received_bytes.load(Ordering::Relaxed),
+            kept_digests: 0,
         }
     }
 }

@@ -3,15 +3,18 @@
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
+use crc_fast::CrcAlgorithm;
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::extended::{Classes, Extended, ExtendedRef, UNREADABLE};
 
 use super::api::{ListedObject, ObjectHead, ObjectProperties, StoreLimits, StoredChecksum};
 use super::attributes::of_classes;
+use super::content_mark::{head_mark, listed_mark};
 use super::metadata::content_type::content_type;
 use super::metadata::sidecar::Sidecar;
-use super::metadata::{ObjectEntry, ObjectExtended};
+use super::metadata::{MetadataConvention, ObjectEntry, ObjectExtended};
 
 /// An entry as its object describes it.
 #[derive(Clone, Debug)]
@@ -20,11 +23,17 @@ pub(crate) struct DescribedObject {
     pub(crate) metadata: EntryMetadata,
     /// The BLAKE3 of the content, if it was stored.
     pub(crate) digest: Option<Digest>,
+    /// The checksum of the content from which that was computed.
+    pub(crate) checksum: Option<StoredChecksum>,
+    /// True if the store still has that checksum, so that the digest is that of the content.
+    pub(crate) is_proven: bool,
     /// The extended attributes. The metadata has no hash of them yet.
     pub(crate) extended: ObjectExtended,
     /// The identity that all names of a file share, as it is stored. That in the metadata differs where names differ in
     /// anything else.
     pub(crate) stored_inode: Option<Inode>,
+    /// The numbers of the owner and the group, if any were stored.
+    pub(crate) owner: Option<(u32, u32)>,
 }
 
 /// Returns the metadata of an entry whose object says nothing about it.
@@ -48,14 +57,16 @@ pub(crate) fn implied_directory() -> EntryMetadata {
 /// `keep` are the classes of extended attributes that the listing is to show.
 pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject, keep: Classes) -> EntryMetadata {
     let ListedObject { size_bytes, uploaded, .. } = *object;
+    let content_mark = listed_mark(limits.convention, object);
     match &object.metadata {
         Some(metadata) => {
             let checksum = object.checksum;
             let is_marker = object.key.ends_with('/');
             let entry = describe(limits, metadata, (size_bytes, checksum), uploaded, is_marker);
-            EntryMetadata { extended: listed_hash(&entry.extended, keep), ..entry.metadata }
+            let extended = listed_hash(&entry.extended, keep);
+            EntryMetadata { extended, content_mark, ..entry.metadata }
         }
-        None => plain(EntryKind::File, size_bytes, uploaded),
+        None => EntryMetadata { content_mark, ..plain(EntryKind::File, size_bytes, uploaded) },
     }
 }
 
@@ -74,7 +85,10 @@ fn listed_hash(stored: &ObjectExtended, keep: Classes) -> u64 {
 
 /// Returns the entry of an object. `is_marker`: its key ends with a slash.
 pub(crate) fn described(limits: &StoreLimits, head: &ObjectHead, is_marker: bool) -> DescribedObject {
-    describe(limits, &head.metadata, (head.size_bytes, head.checksum), head.uploaded, is_marker)
+    let sizes = (head.size_bytes, head.checksum);
+    let mut described = describe(limits, &head.metadata, sizes, head.uploaded, is_marker);
+    described.metadata.content_mark = head_mark(limits.convention, head);
+    described
 }
 
 fn describe(
@@ -84,6 +98,7 @@ fn describe(
     uploaded: FileTime,
     is_marker: bool,
 ) -> DescribedObject {
+    let of_store = checksum;
     // Listings may have other checksums than single answers.
     let checksum = checksum.filter(|_| !limits.lists_metadata);
     let pairs = metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -103,7 +118,10 @@ fn describe(
     // Other objects may have the same identity; nobody knows how many.
     let links = if inode.is_some() { u32::MAX } else { 1 };
     let metadata = EntryMetadata { inode, links, ..metadata };
-    DescribedObject { metadata, digest: told.digest, extended: told.extended, stored_inode }
+    let owner = (told.uid.is_some() || told.gid.is_some()).then_some((metadata.uid, metadata.gid));
+    let (digest, checksum) = (told.digest, told.checksum);
+    let is_proven = digest.is_some() && checksum.is_some() && checksum == of_store;
+    DescribedObject { metadata, digest, checksum, is_proven, extended: told.extended, stored_inode, owner }
 }
 
 /// Returns the identity of the file that an object is a name of. Names that somebody has changed since, so that their
@@ -155,10 +173,12 @@ pub(crate) struct EntryToStore<'a> {
     /// The size of its content in bytes.
     pub(crate) size_bytes: u64,
     pub(crate) attributes: &'a Attributes,
-    /// True if the owner and the group are stored.
-    pub(crate) owner: bool,
+    /// The numbers of the owner and the group that are stored, instead of those among the attributes; `None` if none are.
+    pub(crate) owner: Option<(u32, u32)>,
     /// The BLAKE3 of its content, if it is known.
     pub(crate) digest: Option<&'a Digest>,
+    /// The checksum of that content that the store keeps.
+    pub(crate) checksum: Option<StoredChecksum>,
     pub(crate) extended: Option<ExtendedRef<'a>>,
     /// The identity that it shares with other names of its file.
     pub(crate) inode: Option<Inode>,
@@ -202,12 +222,32 @@ impl KeptAttributes {
     }
 }
 
+/// Returns true if the store keeps checksums by which digests are proven.
+pub(crate) fn keeps_checksums(limits: &StoreLimits) -> bool {
+    limits.convention != MetadataConvention::Azure
+}
+
+/// Returns the checksum that the store will keep of content, given its CRC-64/NVME; `None` if it keeps none that is
+/// known here.
+pub(crate) fn kept_checksum(limits: &StoreLimits, content: &[Bytes], crc64: u64) -> Option<StoredChecksum> {
+    match limits.convention {
+        MetadataConvention::S3 => Some(StoredChecksum::Crc64(crc64)),
+        MetadataConvention::Gcs => {
+            let mut sum = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
+            content.iter().for_each(|piece| sum.update(piece));
+            Some(StoredChecksum::Crc32c(sum.finalize() as u32))
+        }
+        MetadataConvention::Azure => None,
+    }
+}
+
 /// Returns what an entry is stored with, and the sidecar that must exist first.
 pub(crate) fn properties<'a>(
     limits: &StoreLimits,
     entry: &EntryToStore<'a>,
 ) -> (ObjectProperties, Option<Sidecar<'a>>) {
-    let Attributes { mode, uid, gid, mtime } = *entry.attributes;
+    let Attributes { mode, mtime, .. } = *entry.attributes;
+    let (uid, gid) = entry.owner.unwrap_or_default();
     let (size_bytes, device) = (entry.size_bytes, entry.device);
     let metadata = EntryMetadata {
         mode,
@@ -222,9 +262,10 @@ pub(crate) fn properties<'a>(
     };
     let described = ObjectEntry {
         metadata: &metadata,
-        owner: entry.owner,
+        owner: entry.owner.is_some(),
         extended: entry.extended,
         digest: entry.digest,
+        checksum: entry.checksum,
     };
     let encoded = limits.convention.encode(&described);
     let properties = ObjectProperties {

@@ -17,17 +17,12 @@ pub(crate) struct KeyRoot {
 }
 
 impl KeyRoot {
-    /// Returns the root at a path of the bucket, which is part of keys as it is.
+    /// Returns the root at a path of the bucket. Its names are spelled like those below it.
     ///
     /// # Errors
-    /// `Usage` if no key can begin with it.
+    /// `Unsupported` if its key would be too long.
     pub(crate) fn new(path: &EntryPath, spelling: KeySpelling) -> Result<Self> {
-        let Ok(text) = std::str::from_utf8(path.as_bytes()) else {
-            let words = "keys of objects are UTF-8, and this is not; type the key as the store lists it";
-            return Err(Error::new(ErrorKind::Usage, "opening the store", words).at(path));
-        };
-        let prefix = if path.is_root() { String::new() } else { format!("{text}/") };
-        Ok(Self { prefix, spelling })
+        Ok(Self { prefix: spelling.key("", path, EntryKind::Directory)?, spelling })
     }
 
     /// Returns what all keys below it begin with.

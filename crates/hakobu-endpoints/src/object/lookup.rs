@@ -44,8 +44,11 @@ pub(crate) async fn find(
     let implied = DescribedObject {
         metadata: implied_directory(),
         digest: None,
+        checksum: None,
+        is_proven: false,
         extended: ObjectExtended::None,
         stored_inode: None,
+        owner: None,
     };
     match page.objects.first() {
         // In a store with an order of its own, the root's object is not among those in it.

@@ -12,6 +12,7 @@ mod budget;
 mod capabilities;
 mod clock;
 mod content;
+mod content_mark;
 pub mod copy_place;
 mod costs;
 mod counts;
@@ -34,6 +35,7 @@ pub mod s3;
 mod sidecars;
 mod small_object;
 mod source;
+mod stored_checksum;
 mod target;
 mod upload_journal;
 

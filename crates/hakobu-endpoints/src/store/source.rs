@@ -103,7 +103,7 @@ impl StoreSourceReader {
                 self.listed(&file).map_err(|error| error.at(&file.path))?;
                 Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() })
             }
-            SourceOp::DigestPicks { root, directory, picks, key } => {
+            SourceOp::DigestPicks { root, directory, picks, key, .. } => {
                 digests(self.root(root)?, &directory, &picks, key).map(SourceOutcome::Digests)
             }
             SourceOp::FindHole { extent, .. } => Ok(SourceOutcome::HoleUntil(extent.offset)),

@@ -131,7 +131,12 @@ fn a_success_with_an_error_in_it_is_none() {
         None => ScriptedAnswer::Forward,
     });
     lane.put("a", b"content").unwrap();
-    let source = hakobu_endpoints::object::api::CopySource { bucket: None, key: "a", version: None };
+    let source = hakobu_endpoints::object::api::CopySource {
+        bucket: None,
+        key: "a",
+        version: None,
+        unmodified_since: None,
+    };
     let copy = hakobu_endpoints::object::api::CopyObject {
         source,
         key: "b",

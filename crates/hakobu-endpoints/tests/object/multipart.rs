@@ -118,7 +118,7 @@ fn parts_are_copied_from_other_objects() {
         lane.put("source", &content).unwrap();
         let upload = lane.begin();
         let copy = |number, offset, length| {
-            let source = CopySource { bucket: None, key: "source", version: None };
+            let source = CopySource { bucket: None, key: "source", version: None, unmodified_since: None };
             let range = Extent { offset, length };
             lane.runtime.run(lane.api.copy_part(CopyPart {
                 source,

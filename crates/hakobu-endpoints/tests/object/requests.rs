@@ -218,7 +218,7 @@ fn copies_stay_inside_the_store() {
         let stored = lane.put("a b", b"content").unwrap();
         let (condition, new) = (PutCondition::None, properties());
         let copy = |key, version, properties| {
-            let source = CopySource { bucket: None, key: "a b", version };
+            let source = CopySource { bucket: None, key: "a b", version, unmodified_since: None };
             lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition: &condition }))
         };
         let copied = copy("c/d", Some(&stored.version), None).unwrap();
@@ -227,7 +227,7 @@ fn copies_stay_inside_the_store() {
         copy("a b", None, Some(&new)).unwrap();
         let head = lane.runtime.run(lane.api.head("a b")).unwrap().unwrap();
         assert!(head.metadata.contains(&("mtime".to_owned(), "1.5".to_owned())));
-        let source = CopySource { bucket: None, key: "none", version: None };
+        let source = CopySource { bucket: None, key: "none", version: None, unmodified_since: None };
         let missing = CopyObject { source, key: "e", properties: None, condition: &condition };
         let missing = lane.runtime.run(lane.api.copy(missing)).unwrap_err();
         assert_eq!(missing.kind, ErrorKind::SourceVanished, "{missing}");
@@ -236,7 +236,7 @@ fn copies_stay_inside_the_store() {
     let lane = TestLane::of(&server);
     let old = lane.put("a", b"one").unwrap();
     lane.put("a", b"two").unwrap();
-    let source = CopySource { bucket: None, key: "a", version: Some(&old.version) };
+    let source = CopySource { bucket: None, key: "a", version: Some(&old.version), unmodified_since: None };
     let stale = CopyObject { source, key: "b", properties: None, condition: &PutCondition::None };
     assert_eq!(lane.runtime.run(lane.api.copy(stale)).unwrap_err().kind, ErrorKind::SourceChanged);
 }

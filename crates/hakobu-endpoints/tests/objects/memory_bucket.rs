@@ -189,6 +189,7 @@ impl MemoryBucket {
             is_archived: false,
             metadata: self.limits.lists_metadata.then(|| object.properties.metadata.clone()),
             checksum: None,
+            md5: blake3::hash(&object.content).as_bytes().first_chunk().copied(),
         }
     }
 }
@@ -211,6 +212,7 @@ impl State {
             version: version(object),
             metadata: object.properties.metadata.clone(),
             content_type: object.properties.content_type.clone(),
+            md5: None,
             checksum: (!self.checks_nothing).then(|| StoredChecksum::Crc64(crc64(&object.content))),
             storage_class: None,
             is_archived: false,

@@ -38,7 +38,7 @@ mirror! {
         locked: bool,
         doubted: bool,
         extended: u64,
-    } without { missed, uncertain }
+    } without { missed, uncertain, content_mark }
 }
 
 mirror! {

@@ -42,6 +42,7 @@ mirror! {
         target_directories: Vec<Inode>,
         source_file_systems: Vec<u64>,
         itemize: bool,
+        full: bool,
     }
 }
 

@@ -397,7 +397,13 @@ impl StoreMeter<'_> {
         for (directory, picks) in &samples.small {
             check_cancelled(self.cancel)?;
             let directory = directory.clone();
-            let digests = SourceOp::DigestPicks { root: 0, directory, picks: Arc::clone(picks), key: None };
+            let digests = SourceOp::DigestPicks {
+                root: 0,
+                directory,
+                picks: Arc::clone(picks),
+                key: None,
+                stored: false,
+            };
             match self.ask(digests)? {
                 SourceOutcome::Digests(digests) => drop(digests.into_iter().next().transpose()?),
                 _ => return Err(unexpected()),

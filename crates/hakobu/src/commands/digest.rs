@@ -29,6 +29,7 @@ use crate::render::json::{self, JsonPath};
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
 use crate::settings_file::{name_places, ssh_variable};
+use crate::translation::localized;
 use crate::words::machines;
 use crate::{exit, messages, output, run, signals};
 
@@ -59,6 +60,12 @@ pub struct DigestArguments {
     #[arg(long, value_name = "NAME", default_value = "blake3", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["blake3", "sha256"]), help_heading = TRANSFER)]
     pub algorithm: String,
+
+    /// Read all content, also where a store keeps its digest
+    ///
+    /// Otherwise such a digest is printed, if the store's own checksum proves that the content has not changed since.
+    #[arg(long, help_heading = TRANSFER)]
+    pub full: bool,
 
     /// Read a disk in use; the digest may be inconsistent
     #[arg(long, help_heading = DISKS)]
@@ -103,7 +110,7 @@ pub fn digest_request(
         found.usage("-", NO_INPUT);
     }
     let mut request = hakobu_transfer::digest::request(location, algorithm);
-    request.live = typed.live;
+    (request.live, request.full) = (typed.live, typed.full);
     request.skip_unreadable = typed.on_read_error == "skip";
     found.login(&typed.login, environment_ssh, &mut request);
     let settings = found.store(&typed.store, &ObjectArguments::default(), request.sources.first());
@@ -165,6 +172,9 @@ pub fn digest(typed: &DigestArguments) -> u8 {
     manifest.print(&mut manifest.held());
     let manifest_printed = manifest.printed.load(Relaxed);
     renderer.finish(&report);
+    if let Some(words) = kept_digests(&report, language).filter(|_| !typed.json) {
+        output::tell(&messages::note(&words));
+    }
     let name = typed.location.as_bytes();
     let said = match (typed.json, digest) {
         (true, digest) => {
@@ -186,6 +196,19 @@ pub fn digest(typed: &DigestArguments) -> u8 {
         0 => printed.max(manifest_printed),
         code => code,
     }
+}
+
+/// Says how many digests are those that the store keeps.
+fn kept_digests(report: &Report, language: Language) -> Option<String> {
+    let kept = report.requests.source.map_or(0, |requests| requests.kept_digests);
+    let count = language.count(kept);
+    (kept > 0).then(|| {
+        localized!(
+            language,
+            "{} digests are those that the store keeps; --full reads the content instead",
+            count
+        )
+    })
 }
 
 /// Prints the digests of the files of a tree as they come.

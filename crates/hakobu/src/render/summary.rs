@@ -56,6 +56,7 @@ pub fn lines(report: &Report, verbose: bool, language: Language) -> Vec<String> 
     }));
     lines.extend(differences(report, language));
     lines.extend(sampled(report, language));
+    lines.extend(kept_digests(report, language));
     lines.extend(losses(report, language));
     lines.extend(failures(report, language));
     if verbose {
@@ -298,6 +299,20 @@ pub(crate) fn difference_words(difference: &ReportDifference, language: Language
         }
         what => differs(phrase(language, what)),
     }
+}
+
+/// Says how much content was compared by digests that stores keep.
+fn kept_digests(report: &Report, language: Language) -> Option<String> {
+    let of = |requests: &Option<RequestCounts>| requests.map_or(0, |requests| requests.kept_digests);
+    let kept = of(&report.requests.source).max(of(&report.requests.target));
+    let count = language.count(kept);
+    (report.only_compared && kept > 0).then(|| {
+        localized!(
+            language,
+            "the content of {} files was compared by digests that the store keeps; --full reads it instead",
+            count
+        )
+    })
 }
 
 /// Describes how far a sample without differences covers the rest.

@@ -1,8 +1,9 @@
 //! Everything about an entry goes into a bucket and returns. A manifest of standard tools and rsync check that.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -248,6 +249,80 @@ fn names_of_one_file_return_as_such_and_others_do_not() {
     let ran = store.copy().args(&down).run_to(0);
     assert!(matches!(ran.lost("hardlinks"), 1 | 2) && ran.entries("failed") == 0, "{:#}", ran.report);
     assert_eq!(fs::read(back.join("sub/d")).unwrap(), fs::read(at("sub/d")).unwrap());
+}
+
+/// Two buckets list a directory in pages, in the order of keys. In that of names, some of the last page come first.
+#[test]
+fn names_that_keys_spell_otherwise_are_compared_across_pages() {
+    if no_root() {
+        return;
+    }
+    let store = BucketServer::start();
+    store.server.make_bucket("other").unwrap();
+    let [source, back] = ["source", "back"].map(|name| store.place.path().join(name));
+    fs::create_dir(&source).unwrap();
+    let odd = |number: u32| [&b"n\x01\xff"[..], number.to_string().as_bytes()].concat();
+    let path = |name: &[u8]| source.join(OsStr::from_bytes(name));
+    for number in 0..1400 {
+        fs::write(path(&odd(number)), [1]).unwrap();
+        fs::write(path(format!("n{number}").as_bytes()), [2]).unwrap();
+    }
+    let up = [contents(&source), "s3://bucket/x".into()];
+    let over: [OsString; 2] = ["s3://bucket/x/".into(), "s3://other/x".into()];
+    let down: [OsString; 2] = ["s3://other/x/".into(), back.clone().into()];
+    store.sync().args(&up).run_to(0);
+    assert_eq!(store.sync().args(&over).run_to(0).entries("created"), 2801);
+    unchanged(&store.sync().args(&over).run_to(0));
+    for number in (0..1400).step_by(3) {
+        fs::remove_file(path(&odd(number))).unwrap();
+        fs::remove_file(path(format!("n{number}").as_bytes())).unwrap();
+    }
+    fs::write(path(&odd(2000)), [3]).unwrap();
+    store.sync().args(&up).run_to(0);
+    let ran = store.sync().args(&over).run_to(0);
+    assert_eq!(["created", "deleted"].map(|what| ran.entries(what)), [1, 934], "{:#}", ran.report);
+    store.sync().args(&down).run_to(0);
+    assert_eq!(rsync_finds(&source, &back), "");
+}
+
+/// Where there are no sidecars, listings show enough to copy small objects inside a store.
+#[test]
+fn objects_are_copied_inside_a_store_without_a_look_unless_they_can_have_sidecars() {
+    if no_root() {
+        return;
+    }
+    let store = BucketServer::start();
+    store.server.make_bucket("other").unwrap();
+    let [source, back] = ["source", "back"].map(|name| store.place.path().join(name));
+    fs::create_dir_all(source.join("sub")).unwrap();
+    for number in 0..60 {
+        file(&source.join(format!("sub/f{number}")), number);
+    }
+    let up = [contents(&source), "s3://bucket/x".into()];
+    let data = store.server.data().join("bucket/x");
+    let age = |entry: &Path| stamp(entry, 1_000_000_000);
+    let looks = |to: &str| {
+        let over: [OsString; 2] = ["s3://bucket/x/".into(), to.into()];
+        let ran = store.copy().args(&over).run_to(0);
+        let requests = &ran.report["requests"];
+        assert_eq!(
+            requests["source"]["get"].as_u64().map(|reads| reads > 0),
+            Some(to.ends_with('2')),
+            "{requests}"
+        );
+        requests["source"]["head"].as_u64().unwrap()
+    };
+    store.copy().args(&up).run_to(0);
+    // Younger ones than the search for sidecars are looked at.
+    assert!(looks("s3://other/0") >= 60);
+    (0..60).for_each(|number| age(&data.join(format!("sub/f{number}"))));
+    assert!(looks("s3://other/1") < 20);
+    set(&source.join("sub/f9"), "user.large", &[7; 60 * 1024]);
+    store.sync().args(&up).run_to(0);
+    (0..60).for_each(|number| age(&data.join(format!("sub/f{number}"))));
+    assert!(looks("s3://other/2") >= 60);
+    store.copy().args(&["s3://other/2/".into(), back.clone().into_os_string()]).run_to(0);
+    assert_eq!(rsync_finds(&source, &back), "");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `hakobu digest` prints what `b3sum` and `sha256sum` print.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
@@ -91,6 +91,23 @@ fn a_host_reads_what_it_has() {
     assert_eq!(object["path"], typed.to_str().unwrap());
     assert_eq!((&object["digest"], &object["size_bytes"]), (&blake3_of(&path).into(), &30_000_003.into()));
     host.wait_for_no_agent();
+}
+
+#[test]
+fn this_process_takes_the_digest_that_was_asked_for() {
+    let (place, host) = (place(), Host::up());
+    for size in [5, 400_000, 9_000_001] {
+        let path = file(&place.path().join(size.to_string()), size);
+        let typed = OsString::from(format!("sftp://throwaway{}", path.display()));
+        let digest_of = |words: &[&OsStr]| {
+            let output = digest(Some(&host), words);
+            assert_eq!(output.status.code(), Some(0));
+            String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().to_owned()
+        };
+        assert_eq!(digest_of(&[&typed]), blake3_of(&path));
+        let sha256 = digest_of(&[OsStr::new("--algorithm=sha256"), &typed]);
+        assert_eq!(sha256, sha256sum(&path).split(' ').next().unwrap());
+    }
 }
 
 #[test]

@@ -47,6 +47,8 @@ mod refusals;
 mod settings;
 mod slow;
 mod store_costs;
+mod store_evidence;
+mod store_links;
 mod stores;
 mod streams;
 mod surprises;

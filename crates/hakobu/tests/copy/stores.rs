@@ -1,6 +1,7 @@
 //! Object stores as ends of a copy, with a real server.
 
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -73,6 +74,13 @@ fn a_tree_goes_into_a_bucket_and_returns() {
     }
     let (code, out, _) = all.run("digest s3://bucket/at/home/a");
     assert!(code == 0 && out.starts_with(&blake3::hash(b"content").to_string()), "{out}");
+    fs::write(all.at.path().join("large"), vec![5; 9_000_001]).unwrap();
+    assert_eq!(all.run("copy large s3://bucket/at/home/sub/100%b").0, 0);
+    for (path, key) in [("tree/a", "at/home/a"), ("large", "at/home/sub/100%b")] {
+        let output = Command::new("sha256sum").arg(all.at.path().join(path)).output().unwrap();
+        let (code, out, err) = all.run(&format!("digest --algorithm=sha256 s3://bucket/{key}"));
+        assert!(code == 0 && out.as_bytes()[..64] == output.stdout[..64], "{out}{err}");
+    }
 }
 
 #[test]
@@ -275,6 +283,42 @@ fn directories_that_only_keys_imply_have_the_time_of_the_copy() {
     let (_, out, err) = all.run("copy s3://bucket/logs/ logs");
     assert!(out.contains("0 created, 0 updated, 3 unchanged"), "{out}{err}");
     assert_eq!(at("logs/deep").mode() & 0o777, 0o700);
+    let (code, out, err) = all.run("verify s3://bucket/logs/ logs");
+    assert_eq!(code, 0, "a directory without an object has no attributes: {out}{err}");
+}
+
+#[test]
+fn places_are_typed_with_names_whatever_their_keys_are() {
+    let all = Surroundings::new();
+    let name = |bytes: &[u8]| std::ffi::OsString::from_vec(bytes.to_vec());
+    let odd = name(b"tree/\xff\n\xe2\x80\x9b");
+    fs::create_dir(all.at.path().join(&odd)).unwrap();
+    fs::write(all.at.path().join(&odd).join("in"), "content").unwrap();
+    let (code, out, err) = all.run("copy tree/ s3://bucket/tree");
+    assert_eq!(code, 0, "{out}{err}");
+    let place = |after: &str| {
+        let mut place = name(b"s3://bucket/");
+        place.push(&odd);
+        place.push(after);
+        place
+    };
+    for (after, to) in [("/", "contents"), ("", "whole"), ("/in", "file")] {
+        let (code, out, err) = ended(all.command("copy").arg(place(after)).arg(to));
+        assert_eq!(code, 0, "{out}{err}");
+    }
+    let whole =
+        std::path::Path::new("whole").join(std::path::Path::new(&odd).file_name().unwrap()).join("in");
+    for path in [std::path::Path::new("contents/in"), &whole, std::path::Path::new("file")] {
+        assert_eq!(fs::read(all.at.path().join(path)).unwrap(), b"content", "{}", path.display());
+    }
+    let (code, out, err) = ended(all.command("copy tree/a").arg(place("/new/a")));
+    assert_eq!(code, 0, "{out}{err}");
+    let (code, out, err) = ended(all.command("copy --compare=digest").arg(place("/new/a")).arg("again"));
+    assert_eq!(
+        (code, fs::read(all.at.path().join("again")).unwrap()),
+        (0, b"content".to_vec()),
+        "{out}{err}"
+    );
 }
 
 #[test]

@@ -128,10 +128,22 @@ pub enum Fault {
         /// The percentage of requests that are concerned.
         percent: u64,
     },
+    /// The server of the store is killed, and started again.
+    StoreKilled {
+        /// The milliseconds until then.
+        after_ms: u64,
+        /// The milliseconds until it is started again.
+        down_ms: u64,
+    },
+    /// Another program changes the objects of the source, whose listings have short pages.
+    StoreChanges {
+        /// The seed that determines the changes.
+        seed: u64,
+    },
 }
 
 impl Fault {
-    /// Returns the moment of the fault, or `None` for faults made by strace, which have none.
+    /// Returns the moment of the fault, or `None` for faults that the harness arranges before the run.
     #[must_use]
     pub fn trigger(&self) -> Option<Trigger> {
         match self {
@@ -145,7 +157,10 @@ impl Fault {
             | Self::TargetDirectoryRenamed { when, .. }
             | Self::TargetDirectoryRemoved { when, .. }
             | Self::PowerCut { when } => Some(*when),
-            Self::Inject { .. } | Self::StoreTrouble { .. } => None,
+            Self::Inject { .. }
+            | Self::StoreTrouble { .. }
+            | Self::StoreKilled { .. }
+            | Self::StoreChanges { .. } => None,
         }
     }
 
@@ -159,7 +174,10 @@ impl Fault {
     #[must_use]
     pub fn passes(&self) -> bool {
         match self {
-            Self::StopFor { .. } | Self::LinkDown { .. } | Self::StoreTrouble { .. } => true,
+            Self::StopFor { .. }
+            | Self::LinkDown { .. }
+            | Self::StoreTrouble { .. }
+            | Self::StoreKilled { .. } => true,
             Self::Kill { process, .. } => *process != Process::Controller,
             Self::Inject { errno, .. } => errno == "EINTR",
             _ => false,
@@ -193,6 +211,8 @@ impl Fault {
             Self::TargetDirectoryRemoved { .. } => "target directory removed",
             Self::PowerCut { .. } => "power cut",
             Self::StoreTrouble { .. } => "store trouble",
+            Self::StoreKilled { .. } => "store killed",
+            Self::StoreChanges { .. } => "store changes",
         }
     }
 }

@@ -5,7 +5,7 @@
 //! - `hosts.rs`: two hosts with sshd in network namespaces.
 //! - `faults.rs`: the faults; `run.rs`: a run of hakobu with a fault; `tree_changes.rs`: trees that change during a
 //!   run; `processes.rs`: processes, from `/proc`.
-//! - `object_store/`: an object store behind a proxy that spoils requests.
+//! - `object_store/`: object stores behind proxies that spoil requests.
 //! - `plants.rs`: the faults that are planted in hakobu to see whether the harness finds them.
 //! - `leftovers.rs`: names of what is created outside the harness's directory, and cleaning up after a harness that was
 //!   killed.

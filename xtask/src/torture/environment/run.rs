@@ -250,7 +250,10 @@ impl<'f> FaultyRun<'f> {
                 return Ok(true);
             }
             // The harness arranges for these before the run.
-            Fault::Inject { .. } | Fault::StoreTrouble { .. } => return Ok(false),
+            Fault::Inject { .. }
+            | Fault::StoreTrouble { .. }
+            | Fault::StoreKilled { .. }
+            | Fault::StoreChanges { .. } => return Ok(false),
             Fault::SourceChanges { seed, .. } => {
                 let source = around.source.context("no source to change")?.to_owned();
                 let (enough, seed) = (Arc::new(AtomicBool::new(false)), *seed);

@@ -143,7 +143,11 @@ impl PlayState<'_> {
         if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
             return Ok(Vec::new());
         }
-        let digest = walk::plain_digest(&path.below(&self.directories.seen_source()))?;
+        let content = match self.objects(true) {
+            Some(objects) => objects.content(path)?,
+            None => std::fs::read(path.below(&self.directories.seen_source()))?,
+        };
+        let digest = walk::plain_digest(&content);
         let found: String =
             lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
         let words = format!("it printed {found}, and the digest is {digest}");

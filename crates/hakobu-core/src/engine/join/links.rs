@@ -1,7 +1,7 @@
 //! Handles several names of one inode while a directory is compared.
 
 use super::*;
-use crate::engine::links::LinkAction;
+use crate::engine::links::{LinkAction, LinkHome};
 
 impl Join<'_> {
     /// Returns true if an entry becomes a hard link, so that nothing else has to be done for it.
@@ -30,6 +30,8 @@ impl Join<'_> {
         let (tells_names, able_to_list) =
             (self.shared.tells_names(), self.shared.setup.target.capabilities().inodes);
         let is_told = self.again || !self.shared.evidence.target_lacks();
+        // A link to it would get the attributes that it has before.
+        let changes = action == Action::SetAttributes && !compared && self.shared.copies_names();
         let follower = || LinkedName {
             node: self.node.clone(),
             origin: self.origin,
@@ -45,39 +47,48 @@ impl Join<'_> {
         // Held before other lanes can see the follower, because the first name may be done immediately afterwards.
         self.node.hold(1);
         self.shared.queue.hold(1);
+        let (links, names) = (&self.shared.links, metadata.links);
+        let home = LinkHome { path: path.clone(), inode: there, is_told, is_new: moves };
         let entered = match moves && (compared || !job.dry_run) {
-            true => self.shared.links.enter(inode, there, follower, metadata.links),
-            false => self.shared.links.enter_there(inode, (&path, there, moves), follower, metadata.links),
+            true => links.enter(inode, there, follower, names),
+            false if changes && !job.dry_run => links.enter_changing(inode, home, follower, names),
+            false => links.enter_there(inode, home, follower, names),
         };
         let is_further_name = match entered {
-            LinkAction::First => false,
+            LinkAction::First => {
+                self.first_of = Some(inode).filter(|_| changes && !job.dry_run);
+                false
+            }
             LinkAction::TooMany => {
                 self.losses.add(LossKind::HardLinks, true, || path.as_bytes().to_vec());
                 false
             }
             LinkAction::Waits => return true,
-            LinkAction::There(_, Some(known), _) if there == Some(known) => false,
+            LinkAction::There(home) if home.inode.is_some() && there == home.inode => false,
             // If the target cannot tell which names belong to one inode, an equal file is kept. A name written earlier
             // by this run is certainly another file.
-            LinkAction::There(_, _, false) if !moves && !tells_names => false,
+            LinkAction::There(home) if !home.is_new && !moves && !tells_names => false,
             // A store tells that only of entries that were asked for.
-            LinkAction::There(_, known, false)
-                if !moves && !able_to_list && (!is_told || there.is_some() && known.is_none()) =>
+            LinkAction::There(home)
+                if !home.is_new
+                    && !moves
+                    && !able_to_list
+                    && (!is_told || !home.is_told && there.is_some()) =>
             {
                 false
             }
-            LinkAction::There(to, _, false) if compared && !tells_names => {
-                self.compare(source, index, action != Action::Leave, IfDifferent::Link(to));
+            LinkAction::There(home) if !home.is_new && compared && !tells_names => {
+                self.compare(source, index, action != Action::Leave, IfDifferent::Link(home.path));
                 true
             }
-            LinkAction::There(to, ..) if !job.dry_run => {
+            LinkAction::There(home) if !job.dry_run => {
                 let follower = follower();
-                self.found.links.push((follower, to));
+                self.found.links.push((follower, home.path));
                 return true;
             }
-            LinkAction::There(_, _, is_new) => {
+            LinkAction::There(home) => {
                 self.node.touch();
-                self.shared.plan_link(is_new);
+                self.shared.plan_link(home.is_new);
                 let counter = match action {
                     Action::Create => &self.counters.entries_created,
                     _ => &self.counters.entries_updated,

@@ -1,7 +1,7 @@
 //! Compares entries in a run that writes nothing, or before an action is decided if times are not trusted.
 
 use super::*;
-use crate::engine::links::LinkAction;
+use crate::engine::links::{LinkAction, LinkHome};
 use crate::event::Different;
 use crate::job::Mode;
 use crate::planner::{same_permissions, same_time};
@@ -59,7 +59,10 @@ impl Join<'_> {
         if_different: IfDifferent,
     ) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        if metadata.kind == EntryKind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
+        let is_large = metadata.kind == EntryKind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX;
+        // A store may keep the digest.
+        let asks = self.hashes() && self.shared.uses_kept_digests();
+        if is_large && !asks {
             let kind = if self.hashes() { DraftKind::Sink } else { DraftKind::Compare };
             if let Some(file) = self.large(name, metadata, differs, kind) {
                 let _once = file.if_different.set(if_different);
@@ -189,8 +192,9 @@ impl Join<'_> {
             written_as: DraftKind::File,
             equal: false,
         };
-        match self.shared.links.enter_there(inode, (path, there, false), follower, metadata.links) {
-            LinkAction::There(_, known, _) => known.is_none() || known != there,
+        let home = LinkHome { path: path.clone(), inode: there, is_told: true, is_new: false };
+        match self.shared.links.enter_there(inode, home, follower, metadata.links) {
+            LinkAction::There(home) => home.inode.is_none() || home.inode != there,
             LinkAction::First | LinkAction::Waits | LinkAction::TooMany => false,
         }
     }
@@ -239,7 +243,8 @@ impl EngineState<'_> {
         target: &EntryMetadata,
     ) -> Vec<Different> {
         let job = self.setup.job;
-        if source.kind == EntryKind::Directory && !self.able.directories {
+        // A directory that something in it implies has no attributes.
+        if source.kind == EntryKind::Directory && (!self.able.directories || source.is_implied()) {
             return Vec::new();
         }
         let owner = (source.uid, source.gid) == (target.uid, target.gid);

@@ -56,8 +56,7 @@ impl Worker<'_> {
             ) => {
                 check_indices(&failures, entries.len())?;
                 self.shared.record.losses(losses);
-                self.applied(&entries, &node, failures);
-                Ok(())
+                self.applied(&entries, &node, failures)
             }
             (PendingPurpose::Examined { examination, number }, Ok(TargetOutcome::Stat(there))) => {
                 self.examined(examination, number, Ok(there))
@@ -138,7 +137,7 @@ impl Worker<'_> {
             }
             PendingPurpose::Applied { entries, node } => {
                 let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
-                self.applied(&entries, &node, failures);
+                return self.applied(&entries, &node, failures);
             }
             PendingPurpose::Examined { examination, number } => {
                 return self.examined(examination, number, Err(error));
@@ -193,21 +192,24 @@ impl Worker<'_> {
 
     fn applied(
         &mut self,
-        entries: &[(EntryPath, EntryPath)],
+        entries: &[ChangedEntry],
         node: &Arc<DirectoryNode>,
         failures: Vec<(u32, Error)>,
-    ) {
+    ) -> Result<()> {
         self.counters.entries_attributes_only.add((entries.len() - failures.len()) as u64);
-        for (_, target) in but_failed(entries, &failures) {
+        for ChangedEntry { target, first_of, .. } in but_failed(entries, &failures) {
             self.shared.changed(EntryAction::Attributes, target, 0);
+            self.first_name_done(*first_of, target, true)?;
         }
         for (index, error) in failures {
-            if let Some((source, target)) = entries.get(index as usize) {
+            if let Some(ChangedEntry { source, target, first_of }) = entries.get(index as usize) {
                 fail(self.shared, self.counters, failure(source, at_target(error, target)));
+                self.first_name_failed(*first_of)?;
             }
         }
         entries.iter().for_each(|_| self.shared.queue.release(node, self.counters));
         self.shared.queue.complete(entries.len() as u64);
+        Ok(())
     }
 
     fn removed(&mut self, paths: &[EntryPath], node: &Arc<DirectoryNode>, failures: Vec<(u32, Error)>) {

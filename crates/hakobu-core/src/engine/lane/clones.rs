@@ -95,7 +95,10 @@ impl Worker<'_> {
             stored.push(pick);
         }
         if let Some(reason) = reason {
-            self.disable_sharing(&reason);
+            // Single ones have a reason of their own: they are archived, or may be read only.
+            if stored.is_empty() {
+                self.disable_sharing(&reason);
+            }
             self.pack_again(&task, &again);
         }
         self.counters.cloned_bytes.add(bytes);

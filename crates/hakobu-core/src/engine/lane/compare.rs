@@ -16,13 +16,15 @@ impl Worker<'_> {
             None => picks.listing.name(pick.index as usize).to_vec(),
         };
         let names = picks.entries.iter().map(name).collect();
-        let key = Some(self.shared.setup.tagger.key());
+        let stored = self.shared.uses_kept_digests();
+        let key = (!stored).then(|| self.shared.setup.tagger.key());
         let digest = TargetOp::Digest { directory: node.target.clone(), names, key };
         let ours = SourceOp::DigestPicks {
             root: origin.root,
             directory: origin.path.clone(),
             picks: picks.clone(),
             key,
+            stored,
         };
         let count = picks.entries.len();
         let ticket = self.submit(digest, PendingPurpose::Digested { task })?;
@@ -95,7 +97,7 @@ impl Worker<'_> {
                 self.counters.entries_updated.add(1);
                 let target = node.target.join(name)?;
                 self.shared.planned("update", &target, metadata.size_bytes);
-                self.first_name_done(metadata, &target, false)?;
+                self.first_name_done(metadata.inode, &target, false)?;
             }
         } else if *compare == Some(IfDifferent::Write(DraftKind::InPlace)) {
             let from = node.origins.get(*origin).ok_or_else(unexpected)?;
@@ -137,7 +139,10 @@ impl Worker<'_> {
         let name = picks.listing.name(pick.index as usize);
         let metadata = picks.listing.metadata(pick.index as usize);
         let target = node.target.join(picks.target_name.as_deref().unwrap_or(name))?;
-        self.first_name_done(metadata, &target, true)?;
+        let waits = pick.replaces && self.names_await_attributes();
+        if !waits {
+            self.first_name_done(metadata.inode, &target, true)?;
+        }
         if !pick.replaces {
             self.counters.entries_unchanged.add(1);
             self.counters.bytes_unchanged.add(if metadata.kind == EntryKind::File {
@@ -155,6 +160,12 @@ impl Worker<'_> {
         self.set_attributes(node, (from.root, from.path.join(name)?), target, metadata)
     }
 
+    /// Returns true if other names of a file with equal content have to wait until its attributes are set.
+    fn names_await_attributes(&self) -> bool {
+        let job = self.shared.setup.job;
+        self.shared.copies_names() && job.mode != Mode::Compare && !job.dry_run
+    }
+
     /// Sets the attributes of an entry whose content is equal.
     fn set_attributes(
         &mut self,
@@ -168,19 +179,21 @@ impl Worker<'_> {
             self.shared.planned("attributes", &target, 0);
             return Ok(());
         }
+        let first_of = metadata.inode.filter(|_| self.names_await_attributes());
         let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
         let extended = match super::directories::examine(self.shared, &mut self.source, (root, &path), ask) {
             Ok(extended) => extended,
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => {
                 fail(self.shared, self.counters, failure(&path, at_source(error)));
-                return Ok(());
+                return self.first_name_failed(first_of);
             }
         };
         node.hold(1);
         self.shared.queue.hold(1);
         let change = Change::Attributes { path: target.clone(), attributes: metadata.attributes(), extended };
-        let pending = PendingPurpose::Applied { entries: vec![(path, target)], node: node.clone() };
+        let entries = vec![ChangedEntry { source: path, target, first_of }];
+        let pending = PendingPurpose::Applied { entries, node: node.clone() };
         self.submit(TargetOp::Apply { changes: vec![change] }, pending).map(drop)
     }
 
@@ -190,8 +203,9 @@ impl Worker<'_> {
         let node = &file.node;
         let verifies = self.shared.setup.job.mode == Mode::Compare;
         let planned = file.has_changed() && self.shared.setup.job.dry_run;
-        if !file.has_changed() || planned {
-            self.first_name_done(&file.source.metadata, &file.target, !file.has_changed())?;
+        let waits = file.replaces && !file.has_changed() && self.names_await_attributes();
+        if (!file.has_changed() || planned) && !waits {
+            self.first_name_done(file.source.metadata.inode, &file.target, !file.has_changed())?;
         }
         let if_different = file.if_different.get();
         if let (true, false, Some(IfDifferent::Link(to))) = (file.has_changed(), verifies, if_different) {

@@ -427,12 +427,15 @@ impl Worker<'_> {
         found: JoinResults,
         rest: Option<DirectoryTask>,
     ) -> Result<()> {
-        let JoinResults { directories, packs, files, changes, links, removals, unclear: _ } = found;
+        let JoinResults { directories, packs, files, changes, failed, links, removals, unclear: _ } = found;
         match rest {
             Some(rest) => self.shared.queue.add_before(rest, directories, packs, files),
             None => self.shared.queue.add(directories, packs, files),
         }
         self.link(links)?;
+        for inode in failed {
+            self.first_name_failed(Some(inode))?;
+        }
         self.shared.queue.hold((changes.len() + removals.len()) as u64);
         let kept_names = node.kept_names();
         let remove = |path| Change::Remove { path, directory: false, kept_names };
@@ -441,7 +444,7 @@ impl Worker<'_> {
             let pending = PendingPurpose::Removed { paths: paths.to_vec(), node: node.clone() };
             self.submit(TargetOp::Apply { changes }, pending)?;
         }
-        let both = |(source, change): (EntryPath, Change)| ((source, change.path().clone()), change);
+        let both = |AttributeChange { entry, change }| (entry, change);
         for (entries, changes) in batches(changes.into_iter().map(both)) {
             let pending = PendingPurpose::Applied { entries, node: node.clone() };
             self.submit(TargetOp::Apply { changes }, pending)?;

@@ -271,7 +271,7 @@ impl Worker<'_> {
         if first {
             fail(self.shared, self.counters, failure(&file.source.path, error));
             if !file.named {
-                self.first_name_failed(&file.source.metadata)?;
+                self.first_name_failed(file.source.metadata.inode)?;
             }
         }
         // A stream may have no operation in progress when it fails.
@@ -379,7 +379,7 @@ impl Worker<'_> {
         }
         self.shared.queue.draft_done();
         if file.source.metadata.inode.is_some() && !file.named {
-            self.first_name_done(&file.source.metadata, &file.target, false)?;
+            self.first_name_done(file.source.metadata.inode, &file.target, false)?;
         }
         self.task_done(&file.node);
         Ok(())

@@ -30,15 +30,21 @@ impl Worker<'_> {
     /// With `kept` the content was equal to the target's, and so are names that already belong to that inode.
     pub(super) fn first_name_done(
         &mut self,
-        metadata: &EntryMetadata,
+        inode: Option<Inode>,
         target: &EntryPath,
         kept: bool,
     ) -> Result<()> {
-        let Some(inode) = metadata.inode.filter(|_| self.shared.setup.job.hard_links) else { return Ok(()) };
+        let Some(inode) = inode.filter(|_| self.shared.setup.job.hard_links) else { return Ok(()) };
         let (followers, there) = self.shared.links.done(inode, target, kept);
         let (equal, others): (Vec<_>, Vec<_>) =
             followers.into_iter().partition(|follower| there.is_some() && follower.there == there);
-        for follower in equal {
+        for mut follower in equal {
+            if self.shared.copies_names() && follower.compared.is_some() {
+                // Its attributes, and its content, are its own.
+                follower.metadata.inode = None;
+                self.compare_name(follower, IfDifferent::Link(target.clone()))?;
+                continue;
+            }
             self.counters.entries_unchanged.add(1);
             self.task_done(&follower.node);
         }
@@ -54,8 +60,8 @@ impl Worker<'_> {
     }
 
     /// Lets the next name copy the content of an inode, after the first name failed.
-    pub(super) fn first_name_failed(&mut self, metadata: &EntryMetadata) -> Result<()> {
-        let Some(inode) = metadata.inode.filter(|_| self.shared.setup.job.hard_links) else { return Ok(()) };
+    pub(super) fn first_name_failed(&mut self, inode: Option<Inode>) -> Result<()> {
+        let Some(inode) = inode.filter(|_| self.shared.setup.job.hard_links) else { return Ok(()) };
         match self.shared.links.failed(inode) {
             Some(follower) => self.bring_over(follower),
             None => Ok(()),

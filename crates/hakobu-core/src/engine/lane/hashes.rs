@@ -10,7 +10,8 @@ impl Worker<'_> {
         let from = node.origins.get(*origin).ok_or_else(unexpected)?;
         let (root, directory) = (from.root, from.path.clone());
         self.enter(LaneStage::Read);
-        let ask = SourceOp::DigestPicks { root, directory, picks: picks.clone(), key: None };
+        let stored = self.shared.uses_kept_digests();
+        let ask = SourceOp::DigestPicks { root, directory, picks: picks.clone(), key: None, stored };
         let digests = self.ask_source(ask);
         self.leave(LaneStage::Read);
         let count = picks.entries.len();
@@ -30,10 +31,34 @@ impl Worker<'_> {
                     self.counters.bytes_kept.add(size_bytes);
                     self.hashed(&path, digest);
                 }
+                Err(error) if error.kind == ErrorKind::Unsupported && stored => {
+                    self.hash_large(node, from, picks, index)?;
+                }
                 Err(error) => self.fail_pick(node, *origin, picks, (index as u32, at_source(error)))?,
             }
         }
         self.task_done(node);
+        Ok(())
+    }
+
+    /// Adds a task to compute the digest of a large file, whose store keeps none.
+    fn hash_large(
+        &mut self,
+        node: &Arc<DirectoryNode>,
+        from: &Origin,
+        picks: &Picks,
+        index: usize,
+    ) -> Result<()> {
+        let listed = picks.entries[index].index as usize;
+        let (name, metadata) = (picks.listing.name(listed), *picks.listing.metadata(listed));
+        let target = node.target.join(picks.target_name.as_deref().unwrap_or(name))?;
+        let tolerant = self.shared.setup.job.skip_unreadable;
+        let source = SourceFile { root: from.root, path: from.path.join(name)?, metadata, tolerant };
+        let draft = draft_numbers(&mut self.next_draft)();
+        let how = LargeFileMode { kind: DraftKind::Sink, replaces: false, named: false, digest: true };
+        let file = LargeFile::new(node.clone(), source, target, draft, how);
+        node.hold(1);
+        self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         Ok(())
     }
 

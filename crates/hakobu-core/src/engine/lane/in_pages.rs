@@ -80,6 +80,12 @@ impl Worker<'_> {
         is_one && source.lists_in_order && target.lists_in_order && !target.names.ignores_case
     }
 
+    fn page_order(&self) -> PageOrder {
+        let setup = self.shared.setup;
+        let [source, target] = [setup.source.capabilities(), setup.target.capabilities()];
+        PageOrder(source.key_order.filter(|order| target.key_order == Some(*order)))
+    }
+
     /// Begins a directory that both sides list in order.
     pub(super) fn begin_sides(&mut self, task: DirectoryTask) -> Result<()> {
         let DirectoryTask { node, target, known } = task;
@@ -89,7 +95,7 @@ impl Worker<'_> {
             self.directories_done(1);
             return Ok(());
         }
-        let mut sides = Box::new(PendingEntries::new(!node.is_doomed()));
+        let mut sides = Box::new(PendingEntries::new(!node.is_doomed(), self.page_order()));
         if let (Some(PrefetchedDirectory { mut listing, below }), Some(origin)) =
             (known, node.origins.first())
         {

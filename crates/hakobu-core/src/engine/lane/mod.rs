@@ -29,14 +29,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::examinations::{Examination, Examinations, ExaminedEntry};
-use super::join::{Join, JoinResults, UnclearEntry, at_source, at_target};
+use super::join::{AttributeChange, ChangedEntry, Join, JoinResults, UnclearEntry, at_source, at_target};
 use super::large::{ChunkProgress, IfDifferent, LargeFile, LargeFileMode, SINGLE_LANE_CHUNKS};
 use super::links::LinkedName;
 use super::node::{
     CountedDirectory, DirectoryNode, DirectoryProof, DirectoryTask, Origin, OriginListing, Prefetched,
     PrefetchedDirectory, SingleEntry, TargetState, TouchedAttributes,
 };
-use super::pending_entries::PendingEntries;
+use super::pending_entries::{PageOrder, PendingEntries};
 use super::queue::{LaneTask, NextTask, PackResend, PackTask};
 use super::room::Lack;
 use super::shared::{EngineState, fail};
@@ -120,9 +120,9 @@ enum PendingPurpose {
     Told,
     Finished(Arc<LargeFile>),
     Abandoned(Arc<LargeFile>),
-    /// Attributes of entries in a directory, with the entries' paths at the source and the target.
+    /// Attributes of entries in a directory.
     Applied {
-        entries: Vec<(EntryPath, EntryPath)>,
+        entries: Vec<ChangedEntry>,
         node: Arc<DirectoryNode>,
     },
     /// The attributes of an entry that listings did not show. `number` counts within the examination.

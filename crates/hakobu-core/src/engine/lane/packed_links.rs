@@ -37,9 +37,9 @@ impl Worker<'_> {
                 LinkAction::First => drop(firsts.insert(pick, inode)),
                 LinkAction::TooMany => {}
                 LinkAction::Waits => removed.push((record, pick)),
-                LinkAction::There(to, ..) => {
+                LinkAction::There(home) => {
                     removed.push((record, pick));
-                    links.push((self.packed_name(task, pick, now)?, to));
+                    links.push((self.packed_name(task, pick, now)?, home.path));
                 }
             }
         }

@@ -120,7 +120,7 @@ impl Worker<'_> {
         let path = directory.join(name).unwrap_or_else(|_| directory.clone());
         fail(self.shared, self.counters, failure(path, error));
         match metadata_of(picks, pick) {
-            Some(metadata) => self.first_name_failed(metadata),
+            Some(metadata) => self.first_name_failed(metadata.inode),
             None => Ok(()),
         }
     }
@@ -167,7 +167,7 @@ impl Worker<'_> {
             if let Some(metadata) = metadata_of(picks, pick).filter(|metadata| metadata.inode.is_some()) {
                 let target =
                     node.target.join(picks.target_name.as_deref().unwrap_or(name_of(picks, pick)))?;
-                self.first_name_done(metadata, &target, false)?;
+                self.first_name_done(metadata.inode, &target, false)?;
             }
         }
         self.counters.entries_created.add(counts[0]);

@@ -60,7 +60,7 @@ impl Worker<'_> {
         }
         for listed in parted {
             // Names that waited for it belong to what it was.
-            self.first_name_failed(&listed)?;
+            self.first_name_failed(listed.inode)?;
         }
         Ok(sound)
     }
@@ -111,7 +111,7 @@ impl Worker<'_> {
             Ok(None) => return Ok(true),
             Ok(Some(now)) => {
                 if now.inode != metadata.inode {
-                    self.first_name_failed(metadata)?;
+                    self.first_name_failed(metadata.inode)?;
                 }
                 let mut listing = Listing::with_capacity(1);
                 listing.push(b"x", now)?;
@@ -128,7 +128,7 @@ impl Worker<'_> {
             }
             Err(error) => {
                 fail(self.shared, self.counters, failure(path, at_source(error)));
-                self.first_name_failed(&file.source.metadata)?;
+                self.first_name_failed(file.source.metadata.inode)?;
             }
         }
         self.shared.queue.draft_done();
@@ -195,7 +195,7 @@ impl Worker<'_> {
             return Ok(Some(now));
         }
         let words = "it changed while it was uploaded, and what is in the store may be no version of it; once it no longer \
-                     changes, run it again with --checksum";
+                     changes, run it again with --compare digest";
         Err(Error::new(ErrorKind::SourceChanged, "uploading", words))
     }
 }

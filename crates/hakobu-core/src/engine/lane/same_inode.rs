@@ -12,6 +12,10 @@ impl Worker<'_> {
         if !job.hard_links || !self.shared.able.hard_links || job.removal == Removal::Remove {
             return Ok(());
         }
+        // A store tells an identity that is no number to be used again, and each name has a time of its own.
+        if !self.shared.setup.source.capabilities().inodes {
+            return Ok(());
+        }
         for index in 0..listing.len() {
             let metadata = *listing.metadata(index);
             let Some(inode) = metadata.inode else { continue };
@@ -75,7 +79,7 @@ impl Worker<'_> {
         let entries = vec![Pick { index: 0, replaces: false }];
         let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None });
         let (root, directory) = (file.root, file.directory.clone());
-        match self.ask_source(SourceOp::DigestPicks { root, directory, picks, key: None }) {
+        match self.ask_source(SourceOp::DigestPicks { root, directory, picks, key: None, stored: false }) {
             Ok(SourceOutcome::Digests(mut digests)) => Ok(digests.pop().and_then(Result::ok)),
             Ok(_) => Err(unexpected()),
             Err(error) if error.is_fatal() => Err(error),

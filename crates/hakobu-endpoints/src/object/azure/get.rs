@@ -65,6 +65,7 @@ fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
         metadata: metadata.collect(),
         content_type: text(CONTENT_TYPE.as_str()),
         checksum: md5.and_then(|text| md5_of(&text)).map(StoredChecksum::Md5),
+        md5: None,
         storage_class,
         is_archived,
     })

@@ -196,6 +196,7 @@ impl AzureLane {
             is_archived: head.is_archived,
             metadata: Some(head.metadata),
             checksum: head.checksum,
+            md5: None,
         };
         Ok(self.head(key).await?.map(listed))
     }

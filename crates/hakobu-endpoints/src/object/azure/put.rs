@@ -129,7 +129,8 @@ impl AzureLane {
         };
         match self.blob_head(key, STORING).await? {
             Some((head, _)) if is_folder(&head.metadata) => {
-                let source = CopySource { bucket: None, key, version: Some(&head.version) };
+                let source =
+                    CopySource { bucket: None, key, version: Some(&head.version), unmodified_since: None };
                 self.set_metadata(source, properties).await
             }
             Some(_) => {

@@ -59,6 +59,7 @@ fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
         metadata: metadata.collect(),
         content_type: text(CONTENT_TYPE.as_str()),
         checksum: crc32c_in(headers).map(StoredChecksum::Crc32c),
+        md5: None,
         storage_class: storage_class(&text("x-goog-storage-class").unwrap_or_default()),
         is_archived: false,
     })

@@ -220,7 +220,8 @@ impl GcsLane {
             (there, here) => {
                 let version = ObjectVersion { etag: None, generation };
                 if let Some(properties) = properties.filter(|properties| has_digest(properties)) {
-                    let source = CopySource { bucket: None, key, version: Some(&version) };
+                    let source =
+                        CopySource { bucket: None, key, version: Some(&version), unmodified_since: None };
                     // Without the digest, the object is complete all the same.
                     drop(self.patch(key, source, properties, &PutCondition::None).await);
                 }

@@ -96,8 +96,12 @@ impl ObjectResource {
         crc32c_of(&self.crc32c)
     }
 
+    fn md5(&self) -> Option<[u8; 16]> {
+        BASE64_STANDARD.decode(&self.md5_hash).ok()?.try_into().ok()
+    }
+
     fn checksum(&self) -> Option<StoredChecksum> {
-        let md5 = || BASE64_STANDARD.decode(&self.md5_hash).ok()?.try_into().ok().map(StoredChecksum::Md5);
+        let md5 = || self.md5().map(StoredChecksum::Md5);
         self.crc32c().map(StoredChecksum::Crc32c).or_else(md5)
     }
 
@@ -120,6 +124,7 @@ impl ObjectResource {
             is_archived: false,
             metadata: Some(self.metadata()),
             checksum: self.checksum(),
+            md5: self.md5(),
             key: Some(self.name).filter(|name| !name.is_empty())?,
         })
     }
@@ -132,6 +137,7 @@ impl ObjectResource {
             version: self.version(),
             metadata: self.metadata(),
             checksum: self.checksum(),
+            md5: self.md5(),
             storage_class: storage_class(&self.storage_class),
             is_archived: false,
             content_type: self.content_type,

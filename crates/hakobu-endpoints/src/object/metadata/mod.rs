@@ -33,6 +33,7 @@ use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::extended::{ExtendedRef, UNREADABLE};
 use hakobu_core::{Error, ErrorKind, Result};
 
+use super::stored_checksum::StoredChecksum;
 pub use convention::MetadataConvention;
 use fields::{MetadataFields, MetadataReader, MetadataWriter};
 pub use own::ObjectExtended;
@@ -49,6 +50,8 @@ pub struct ObjectEntry<'m, 'a> {
     pub extended: Option<ExtendedRef<'a>>,
     /// The BLAKE3 of the content, if it is known before the metadata is sent.
     pub digest: Option<&'m Digest>,
+    /// The checksum of that content that the store will keep. By it, the digest is known later to be that of the content.
+    pub checksum: Option<StoredChecksum>,
 }
 
 /// The metadata of an object to be written.
@@ -81,6 +84,8 @@ pub struct ObjectMetadata {
     pub extended: ObjectExtended,
     /// The BLAKE3 of the content, if the metadata shows no change since it was written.
     pub digest: Option<Digest>,
+    /// The store's checksum of the content that the digest was computed from.
+    pub checksum: Option<StoredChecksum>,
     /// The number of values that are malformed or contradict the key.
     pub malformed: u32,
 }
@@ -94,7 +99,7 @@ impl MetadataConvention {
             Self::Azure => azure::write(entry.metadata, entry.owner, &mut out),
             Self::Gcs => gcs::write(entry.metadata, entry.owner, &mut out),
         }
-        own::write(self, entry.metadata, entry.digest, &mut out);
+        own::write(self, entry.metadata, (entry.digest, entry.checksum), &mut out);
         let extended = entry.extended.filter(|extended| !extended.is_empty());
         let sidecar = extended.and_then(|extended| own::write_extended(self, extended, &mut out));
         MetadataPairs { pairs: out.pairs, sidecar }
@@ -118,7 +123,7 @@ impl MetadataConvention {
         let others = others::read(self, is_directory, &reader);
         let own = own::read(self, &reader);
         let unchanged = others.gcsfuse_mtime.is_none() && self.times_agree(others.mtime, &convention);
-        let digest = own.digest.filter(|(_, of_bytes)| unchanged && *of_bytes == size_bytes);
+        let digest = own.digest.filter(|digest| unchanged && digest.size_bytes == size_bytes);
         let kind = others.mode.or(own.mode).map(|(kind, _)| kind).or(convention.kind);
         ObjectMetadata {
             kind: fitting_kind(kind, is_directory, &reader),
@@ -129,7 +134,8 @@ impl MetadataConvention {
             device: convention.device.or(own.device),
             inode: own.inode,
             extended: own.extended,
-            digest: digest.map(|(digest, _)| digest),
+            digest: digest.map(|digest| digest.blake3),
+            checksum: digest.and_then(|digest| digest.checksum),
             malformed: reader.malformed(),
         }
     }

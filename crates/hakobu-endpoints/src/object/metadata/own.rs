@@ -10,6 +10,7 @@ use super::fields::{MetadataReader, MetadataWriter, packed_device, split_device}
 use super::gcs;
 use super::sidecar::{Sidecar, SidecarName};
 use super::values::{decimal, from_st_mode, hex_bytes, hexadecimal, octal, st_mode};
+use crate::object::stored_checksum::StoredChecksum;
 
 const WRITER: &str = "hakobu";
 
@@ -34,15 +35,23 @@ pub(super) struct OwnFields {
     pub mode: Option<(EntryKind, u32)>,
     pub device: Option<u32>,
     pub inode: Option<Inode>,
-    /// The digest and size of the content that the metadata was written for.
-    pub digest: Option<(Digest, u64)>,
+    pub digest: Option<ContentDigest>,
     pub extended: ObjectExtended,
+}
+
+/// The content that the metadata was written for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ContentDigest {
+    pub blake3: Digest,
+    pub size_bytes: u64,
+    /// The checksum that the store kept of it.
+    pub checksum: Option<StoredChecksum>,
 }
 
 pub(super) fn write(
     convention: MetadataConvention,
     it: &EntryMetadata,
-    digest: Option<&Digest>,
+    (digest, checksum): (Option<&Digest>, Option<StoredChecksum>),
     out: &mut MetadataWriter,
 ) {
     let mut push = |name: &str, value: String| out.push(convention.own_name(name), value);
@@ -60,7 +69,8 @@ pub(super) fn write(
         push("hakobu-inode", format!("{:x}-{:x}", inode.file_system, inode.number));
     }
     if let Some(digest) = digest {
-        push("hakobu-blake3", format!("{}/{}", hex(digest), it.size_bytes));
+        let checksum = checksum.map_or_else(String::new, |checksum| format!("/{}", checksum.text()));
+        push("hakobu-blake3", format!("{}/{}{checksum}", hex(digest), it.size_bytes));
     }
 }
 
@@ -99,8 +109,12 @@ pub(super) fn read(convention: MetadataConvention, reader: &MetadataReader) -> O
             Some(Inode { file_system: hexadecimal(file_system)?, number: hexadecimal(number)? })
         }),
         digest: reader.read(&name("hakobu-blake3"), |text| {
-            let (digest, size_bytes) = text.split_once('/')?;
-            Some((hex_bytes(digest)?, decimal(size_bytes)?))
+            let (digest, rest) = text.split_once('/')?;
+            let (size_bytes, checksum) = match rest.split_once('/') {
+                Some((size_bytes, checksum)) => (size_bytes, Some(StoredChecksum::from_text(checksum)?)),
+                None => (rest, None),
+            };
+            Some(ContentDigest { blake3: hex_bytes(digest)?, size_bytes: decimal(size_bytes)?, checksum })
         }),
         extended: match reader.read(&attributes, extended) {
             Some(extended) => extended,

@@ -13,7 +13,9 @@ fn entry(kind: EntryKind, mode: u32) -> EntryMetadata {
 }
 
 fn encode(convention: MetadataConvention, metadata: &EntryMetadata) -> Vec<(String, String)> {
-    convention.encode(&ObjectEntry { metadata, owner: true, extended: None, digest: None }).pairs
+    convention
+        .encode(&ObjectEntry { metadata, owner: true, extended: None, digest: None, checksum: None })
+        .pairs
 }
 
 fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
@@ -118,6 +120,7 @@ fn azure_gets_no_hyphens_and_no_metadata_is_too_long() {
             owner: true,
             extended: Some(extended.as_ref()),
             digest: Some(&[255; 32]),
+            checksum: Some(StoredChecksum::Md5([255; 16])),
         };
         let encoded = convention.encode(&entry);
         let size = |(name, value): &(String, String)| convention.prefix().len() + name.len() + value.len();
@@ -145,6 +148,7 @@ fn attributes_stay_inline_as_long_as_they_fit() {
                 owner: true,
                 extended: Some(extended.as_ref()),
                 digest: None,
+                checksum: None,
             };
             let MetadataPairs { pairs, sidecar } = convention.encode(&entry);
             (pairs, sidecar.is_some(), extended)
@@ -288,7 +292,13 @@ fn metadata_of_released_tools_is_read() {
 fn a_later_change_of_another_tool_wins() {
     let metadata = entry(EntryKind::File, 0o4755);
     for convention in ALL {
-        let entry = ObjectEntry { metadata: &metadata, owner: true, extended: None, digest: Some(&[7; 32]) };
+        let entry = ObjectEntry {
+            metadata: &metadata,
+            owner: true,
+            extended: None,
+            digest: Some(&[7; 32]),
+            checksum: None,
+        };
         let written = convention.encode(&entry).pairs;
         let set = |changes: &[(&str, &str)], size_bytes| {
             let kept = pairs(&written).filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
@@ -433,6 +443,7 @@ proptest! {
     fn whatever_is_written_comes_back(
         metadata in any_entry(),
         digest in prop::option::of(any::<[u8; 32]>()),
+        checksum in prop::option::of(any::<u64>().prop_map(StoredChecksum::Crc64)),
         values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..4),
     ) {
         let mut values: Vec<_> = values.into_iter().enumerate()
@@ -441,12 +452,12 @@ proptest! {
         let mut metadata = metadata;
         metadata.extended = extended.as_ref().digest();
         for convention in ALL {
-            let entry = ObjectEntry { metadata: &metadata, owner: true, extended: Some(extended.as_ref()), digest: digest.as_ref() };
+            let entry = ObjectEntry { metadata: &metadata, owner: true, extended: Some(extended.as_ref()), digest: digest.as_ref(), checksum: checksum.filter(|_| digest.is_some()) };
             let encoded = convention.encode(&entry);
             let is_marker = metadata.kind == EntryKind::Directory;
             let read = convention.decode(is_marker, metadata.size_bytes, pairs(&encoded.pairs));
             prop_assert_eq!(read.malformed, 0);
-            prop_assert_eq!(read.digest, digest);
+            prop_assert_eq!((read.digest, read.checksum), (digest, checksum.filter(|_| digest.is_some())));
             let default = |_| Attributes { mode: 0, uid: 0, gid: 0, mtime: FileTime::default() };
             prop_assert_eq!(read.describe(metadata.size_bytes, TIME, default).unwrap(), metadata);
         }

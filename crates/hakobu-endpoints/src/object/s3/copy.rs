@@ -1,5 +1,8 @@
 //! Copies inside the store: CopyObject and UploadPartCopy.
 
+use std::time::{Duration, UNIX_EPOCH};
+
+use hakobu_core::entry::FileTime;
 use hakobu_core::{Error, ErrorKind, Result};
 use http::{HeaderName, Method};
 
@@ -13,6 +16,8 @@ use crate::object::counts::RequestKind;
 pub(super) const COPYING: &str = "copying the object inside the store";
 const SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
+const SOURCE_IF_UNMODIFIED_SINCE: HeaderName =
+    HeaderName::from_static("x-amz-copy-source-if-unmodified-since");
 const SOURCE_RANGE: HeaderName = HeaderName::from_static("x-amz-copy-source-range");
 const DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-metadata-directive");
 
@@ -57,6 +62,10 @@ impl S3Lane {
         check_key(source.key, COPYING).map_err(|error| error.at(format!("s3://{bucket}/{}", source.key)))?;
         let request =
             request.header(SOURCE, &format!("/{}/{}", encode_key(bucket), encode_key(source.key)))?;
+        let request = match source.unmodified_since.and_then(http_date) {
+            Some(date) => request.header(SOURCE_IF_UNMODIFIED_SINCE, &date)?,
+            None => request,
+        };
         match source.version.and_then(|version| version.etag.as_deref()) {
             Some(etag) => request.header(SOURCE_IF_MATCH, etag),
             None => Ok(request),
@@ -83,11 +92,18 @@ impl S3Lane {
                 let cause = "the object to copy does not exist any more";
                 return self.error_of(ErrorKind::SourceVanished, COPYING, source.key, cause);
             }
-            if refusal.status == 412 && source.version.is_some() {
+            let is_conditional = source.version.is_some() || source.unmodified_since.is_some();
+            if refusal.status == 412 && is_conditional {
                 let cause = "another object was stored with this key in the meantime";
                 return self.error_of(ErrorKind::SourceChanged, COPYING, source.key, cause);
             }
         }
         self.put_failed(request, failure)
     }
+}
+
+/// Returns a time as headers spell it, in whole seconds; `None` for one before 1970 or after 9999.
+fn http_date(time: FileTime) -> Option<String> {
+    let seconds = u64::try_from(time.seconds).ok().filter(|seconds| *seconds < 253_402_300_800)?;
+    Some(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds)))
 }

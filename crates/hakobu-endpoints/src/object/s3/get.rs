@@ -13,6 +13,7 @@ use super::list::storage_class;
 use super::request::{S3Answer, S3Failure, S3Lane, S3Request};
 use super::spelling::{crc32c_of, crc64_of};
 use crate::object::api::{ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
+use crate::object::content_mark::md5_of;
 use crate::object::counts::RequestKind;
 use crate::object::http::AnswerBody;
 use crate::object::resumed_body::{BegunBody, REPLACED, RangeReader, resumed};
@@ -40,13 +41,16 @@ fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
         || text("x-amz-checksum-crc64nvme").and_then(|text| crc64_of(&text)).map(StoredChecksum::Crc64);
     let crc32c =
         || text("x-amz-checksum-crc32c").and_then(|text| crc32c_of(&text)).map(StoredChecksum::Crc32c);
+    let etag = text(ETAG.as_str()).filter(|etag| !etag.is_empty());
+    // With keys that S3 does not manage alone, the entity tag is none.
+    let is_md5 = text("x-amz-server-side-encryption").is_none_or(|kind| kind == "AES256")
+        && text("x-amz-server-side-encryption-customer-algorithm").is_none();
+    let md5 = etag.as_deref().filter(|_| is_md5).and_then(md5_of);
     Some(ObjectHead {
         size_bytes,
         uploaded: FileTime { seconds, nanoseconds: 0 },
-        version: ObjectVersion {
-            etag: text(ETAG.as_str()).filter(|etag| !etag.is_empty()),
-            generation: None,
-        },
+        md5,
+        version: ObjectVersion { etag, generation: None },
         metadata: metadata.collect(),
         content_type: text(CONTENT_TYPE.as_str()),
         checksum: if is_composite { None } else { crc64().or_else(crc32c) },

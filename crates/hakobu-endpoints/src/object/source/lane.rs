@@ -1,6 +1,7 @@
 //! One lane of a source: how each operation is performed.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{SourceOp, SourceOutcome};
@@ -12,6 +13,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::large::{OpenRange, PinnedVersions};
 use super::pack::read_pack;
+use super::sidecar_search::SidecarSearch;
 use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::local::errno::vanished;
 use crate::object::api::ObjectApi;
@@ -21,7 +23,7 @@ use crate::object::listing::KeyLister;
 use crate::object::lookup::{find, look};
 use crate::object::metadata::ObjectExtended;
 use crate::object::sidecars::Sidecars;
-use crate::object::small_object::listed_digest;
+use crate::object::small_object::DigestReader;
 
 /// The state with which a lane of a source reads.
 pub(super) struct ObjectReader {
@@ -31,7 +33,10 @@ pub(super) struct ObjectReader {
     pub(super) roots: Arc<[KeyRoot]>,
     /// The sidecars below each root.
     pub(super) sidecars: Arc<[Sidecars]>,
+    pub(super) search: Arc<SidecarSearch>,
     pub(super) versions: Arc<PinnedVersions>,
+    /// The number of digests that were kept with objects, so that these were not read.
+    pub(super) kept_digests: Arc<AtomicU64>,
     /// The range of a large file that arrives. Reads wait for it in the order in which they were submitted.
     pub(super) open: tokio::sync::Mutex<Option<OpenRange>>,
 }
@@ -96,12 +101,10 @@ impl ObjectReader {
             SourceOp::Revalidate { file, ask } => {
                 self.revalidate(&file, ask).await.map_err(|error| error.at(&file.path))
             }
-            SourceOp::DigestPicks { root, directory, picks, key } => {
-                let root = self.root(root)?;
-                let digests = picks
-                    .entries
-                    .iter()
-                    .map(|pick| listed_digest(api, root, &directory, (&picks, *pick), key));
+            SourceOp::DigestPicks { root, directory, picks, key, stored } => {
+                let kept = stored.then_some(&*self.kept_digests);
+                let reader = DigestReader { api, root: self.root(root)?, key, kept };
+                let digests = picks.entries.iter().map(|pick| reader.listed(&directory, (&picks, *pick)));
                 Ok(SourceOutcome::Digests(join_all(digests).await))
             }
             SourceOp::FindHole { extent, .. } => Ok(SourceOutcome::HoleUntil(extent.offset)),

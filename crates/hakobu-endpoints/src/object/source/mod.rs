@@ -4,9 +4,10 @@ mod lane;
 mod large;
 mod opening;
 mod pack;
+mod sidecar_search;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -24,16 +25,20 @@ use crate::common::future_lane::FutureLane;
 use lane::ObjectReader;
 use large::PinnedVersions;
 pub(super) use large::RANGE_BYTES;
+use sidecar_search::SidecarSearch;
 
 /// Directories of a bucket that are read. Roots are numbered in the order in which they were given.
 pub struct ObjectSource {
     bucket: Arc<dyn Bucket>,
     roots: Arc<[KeyRoot]>,
     sidecars: Arc<[Sidecars]>,
+    search: Arc<SidecarSearch>,
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
     ended: Arc<AtomicBool>,
     requests: EndpointRequests,
+    /// The number of digests that were kept with objects, so that these were not read.
+    kept_digests: Arc<AtomicU64>,
 }
 
 impl ObjectSource {
@@ -49,12 +54,14 @@ impl ObjectSource {
         let spelling = bucket.limits().spelling;
         Ok(Self {
             capabilities: capabilities(&*bucket),
+            search: Arc::new(SidecarSearch::new(Arc::clone(&bucket))),
             bucket,
             roots: roots.iter().map(|root| KeyRoot::new(root, spelling)).collect::<Result<_>>()?,
             sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
             versions: Arc::default(),
             ended: Arc::default(),
             requests,
+            kept_digests: Arc::default(),
         })
     }
 }
@@ -69,7 +76,8 @@ impl Endpoint for ObjectSource {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.requests.report(&*self.bucket)
+        let sent = self.requests.report(&*self.bucket);
+        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..sent }
     }
 
     fn interrupt(&self) {
@@ -87,6 +95,8 @@ impl SourceEndpoint for ObjectSource {
             roots: Arc::clone(&self.roots),
             versions: Arc::clone(&self.versions),
             sidecars: Arc::clone(&self.sidecars),
+            search: Arc::clone(&self.search),
+            kept_digests: Arc::clone(&self.kept_digests),
             open: tokio::sync::Mutex::default(),
         };
         Ok(Box::new(FutureLane::new(Arc::new(reader), driver)))

@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{Picks, SourceFile};
+use hakobu_core::entry::{EntryMetadata, FileTime};
 use hakobu_core::handle::SharedFile;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -9,7 +10,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::lane::ObjectReader;
 use crate::local::errno::{place, vanished};
 use crate::object::api::ObjectHead;
-use crate::object::copy_place::OpenedObject;
+use crate::object::copy_place::{OpenedObject, SeenObject};
 use crate::object::entry::described;
 use crate::object::keys::KeyRoot;
 use crate::object::metadata::ObjectExtended;
@@ -37,16 +38,32 @@ impl ObjectReader {
         picks: &Picks,
     ) -> Result<Vec<Result<Option<SharedFile>>>> {
         let root = self.root(root)?;
-        let opened = (0..picks.entries.len() as u32).map(|index| async move {
-            let (name, _) = picked(picks, index)?;
-            let opened = self.open_pick(root, &directory.join(name)?).await;
+        let objects = picks.entries.len();
+        let before = match self.api.limits().lists_metadata {
+            true => None,
+            false => self.search.none_before(&*self.api, &root.directory(directory)?, objects).await?,
+        };
+        let opened = (0..objects as u32).map(|index| async move {
+            let (name, listed) = picked(picks, index)?;
+            let opened = self.open_pick(root, &directory.join(name)?, (listed, before)).await;
             opened.map_err(|error| error.at(place(directory, name)))
         });
         Ok(join_all(opened).await)
     }
 
-    async fn open_pick(&self, root: &KeyRoot, path: &EntryPath) -> Result<Option<SharedFile>> {
+    /// Opens an object. With `before`, those uploaded before that time have no sidecar.
+    async fn open_pick(
+        &self,
+        root: &KeyRoot,
+        path: &EntryPath,
+        (listed, before): (&EntryMetadata, Option<FileTime>),
+    ) -> Result<Option<SharedFile>> {
         let key = root.key(path)?;
+        // The listing may lack the fraction of the second.
+        let uploaded = FileTime { seconds: listed.ctime.seconds.saturating_add(1), ..listed.ctime };
+        if before.is_some_and(|before| uploaded < before) {
+            return Ok(Some(self.shared(key, SeenObject::Listed(uploaded))?));
+        }
         let head = self.api.head(&key).await?.ok_or_else(|| vanished("opening"))?;
         self.opened(key, head)
     }
@@ -54,11 +71,15 @@ impl ObjectReader {
     /// Returns an object as one to copy, or `None` if it has to be read: an archived one, for the error that comes of that, and
     /// one whose copy would refer to another object.
     fn opened(&self, key: String, head: ObjectHead) -> Result<Option<SharedFile>> {
+        let extended = described(self.api.limits(), &head, false).extended;
+        let is_read = head.is_archived || matches!(extended, ObjectExtended::Sidecar(_));
+        (!is_read).then(|| self.shared(key, SeenObject::Head(head))).transpose()
+    }
+
+    fn shared(&self, key: String, seen: SeenObject) -> Result<SharedFile> {
         let words = "the store copies no objects";
         let bucket = self.bucket.clone();
         let bucket = bucket.ok_or_else(|| Error::new(ErrorKind::Unsupported, "opening", words))?;
-        let extended = described(self.api.limits(), &head, false).extended;
-        let is_read = head.is_archived || matches!(extended, ObjectExtended::Sidecar(_));
-        Ok((!is_read).then(|| SharedFile::new(OpenedObject { bucket, key, head })))
+        Ok(SharedFile::new(OpenedObject { bucket, key, seen }))
     }
 }

@@ -98,19 +98,30 @@ impl ObjectWriter {
         }
         let (_, name) = path.split_last().unwrap_or_default();
         let (kind, device, size_bytes) = (EntryKind::Directory, 0, 0);
-        let (owner, digest, limits) = (self.rights.owners, None, self.api.limits());
-        let kept = match extended {
-            Some(_) => KeptAttributes::None,
-            None => self
-                .api
-                .head(&key)
-                .await?
-                .map_or(KeptAttributes::None, |head| KeptAttributes::of(limits, &head)),
+        let (digest, limits) = (None, self.api.limits());
+        let there = match extended {
+            Some(_) if self.rights.owners => None,
+            _ => self.api.head(&key).await?,
+        };
+        let owner = there.as_ref().and_then(|head| described(limits, head, true).owner);
+        let kept = match (extended, there) {
+            (None, Some(head)) => KeptAttributes::of(limits, &head),
+            _ => KeptAttributes::None,
         };
         let extended = extended.map(Extended::as_ref).or(kept.known());
         let inode = None;
-        let entry =
-            EntryToStore { name, kind, device, size_bytes, attributes, owner, digest, extended, inode };
+        let entry = EntryToStore {
+            name,
+            kind,
+            device,
+            size_bytes,
+            attributes,
+            owner,
+            digest,
+            checksum: None,
+            extended,
+            inode,
+        };
         let (mut properties, lost) = self.properties(path, entry).await?;
         kept.put(limits, &mut properties);
         let put = PutObject {
@@ -149,16 +160,16 @@ impl ObjectWriter {
                 "it is too large for the store to change its attributes; copy it again with --restart";
             return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
         }
-        self.copy_onto_itself((path, &key, &head), (attributes, extended), None).await
+        self.copy_onto_itself((path, &key, &head), (attributes, extended), (None, None)).await
     }
 
-    /// Copies an object onto itself with other attributes. Without an identity, it keeps that which it has. Returns what it
-    /// loses.
+    /// Copies an object onto itself with other attributes. Without an identity, it keeps that which it has, and as well the
+    /// owner if the job sets none. Returns what it loses.
     pub(super) async fn copy_onto_itself(
         &self,
         (path, key, head): (&EntryPath, &str, &ObjectHead),
         (attributes, extended): (&Attributes, Option<&Extended>),
-        inode: Option<Inode>,
+        (inode, owner): (Option<Inode>, Option<(u32, u32)>),
     ) -> Result<Vec<LossKind>> {
         let limits = self.api.limits();
         let there = described(limits, head, false);
@@ -173,8 +184,9 @@ impl ObjectWriter {
             device: there.metadata.device,
             size_bytes: head.size_bytes,
             attributes,
-            owner: self.rights.owners,
+            owner: there.owner.or(owner),
             digest: there.digest.as_ref(),
+            checksum: there.checksum,
             extended: extended.map(Extended::as_ref).or(kept.known()),
             inode: inode.or(there.stored_inode),
         };
@@ -186,7 +198,7 @@ impl ObjectWriter {
         };
         kept.put(limits, &mut properties);
         let copy = CopyObject {
-            source: CopySource { bucket: None, key, version: Some(&head.version) },
+            source: CopySource { bucket: None, key, version: Some(&head.version), unmodified_since: None },
             key,
             properties: Some(&properties),
             condition: &PutCondition::None,

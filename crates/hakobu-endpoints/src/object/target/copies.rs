@@ -15,10 +15,10 @@ use super::lane::ObjectWriter;
 use super::parts::COPIED_PART_BYTES;
 use super::placed;
 use crate::object::api::{
-    CompleteUpload, CopyObject, CopyPart, CopySource, ObjectProperties, PartTag, PutCondition, StoreLimits,
-    UploadId,
+    CompleteUpload, CopyObject, CopyPart, CopySource, ObjectHead, ObjectProperties, PartTag, PutCondition,
+    StoreLimits, UploadId,
 };
-use crate::object::copy_place::OpenedObject;
+use crate::object::copy_place::{OpenedObject, SeenObject};
 
 const COPYING: &str = "copying the object inside the store";
 /// The maximum number of parts that one lane has the store copy at a time.
@@ -74,7 +74,12 @@ impl ObjectWriter {
             let from = opened(from)?;
             match draft.size_bytes() <= self.api.limits().copy_bytes_max {
                 true => self.copy(&draft.key, from).await,
-                false => self.copy_in_parts(&draft.key, from).await,
+                false => match &from.seen {
+                    SeenObject::Head(head) => self.copy_in_parts(&draft.key, (from, head)).await,
+                    SeenObject::Listed(_) => {
+                        Err(Error::new(ErrorKind::Unsupported, COPYING, "its version is not known"))
+                    }
+                },
             }
         };
         copied.await.map_err(|error| placed(may_be_streamed(error), &draft.path))?;
@@ -83,21 +88,23 @@ impl ObjectWriter {
     }
 
     async fn copy(&self, key: &str, from: &OpenedObject) -> Result<()> {
-        let version = Some(&from.head.version);
-        let source = CopySource { bucket: Some(&from.bucket), key: &from.key, version };
+        let (version, unmodified_since) = match &from.seen {
+            SeenObject::Head(head) => (Some(&head.version), None),
+            SeenObject::Listed(uploaded) => (None, Some(*uploaded)),
+        };
+        let source = CopySource { bucket: Some(&from.bucket), key: &from.key, version, unmodified_since };
         let condition = PutCondition::None;
         self.api.copy(CopyObject { source, key, properties: None, condition: &condition }).await.map(drop)
     }
 
-    async fn copy_in_parts(&self, key: &str, from: &OpenedObject) -> Result<()> {
-        let head = &from.head;
+    async fn copy_in_parts(&self, key: &str, (from, head): (&OpenedObject, &ObjectHead)) -> Result<()> {
         let properties = ObjectProperties {
             content_type: head.content_type.clone(),
             metadata: head.metadata.clone(),
             storage_class: None,
         };
         let upload = self.api.begin_upload(key, &properties).await?;
-        let copied = self.copy_parts(key, &upload, from, &properties).await;
+        let copied = self.copy_parts(key, &upload, (from, head), &properties).await;
         if copied.is_err() {
             // The error at hand says more than another one.
             drop(self.api.abort_upload(key, &upload).await);
@@ -109,11 +116,16 @@ impl ObjectWriter {
         &self,
         key: &str,
         upload: &UploadId,
-        from: &OpenedObject,
+        (from, head): (&OpenedObject, &ObjectHead),
         properties: &ObjectProperties,
     ) -> Result<()> {
-        let OpenedObject { bucket, key: from_key, head } = from;
-        let source = CopySource { bucket: Some(bucket), key: from_key, version: Some(&head.version) };
+        let OpenedObject { bucket, key: from_key, seen: _ } = from;
+        let source = CopySource {
+            bucket: Some(bucket),
+            key: from_key,
+            version: Some(&head.version),
+            unmodified_since: None,
+        };
         let part = |(number, range): (u32, Extent)| {
             self.api.copy_part(CopyPart { source, range, key, upload, number })
         };

@@ -1,7 +1,7 @@
 //! One lane of a target: how each operation is performed.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -29,15 +29,17 @@ use super::placed;
 use super::rights::GrantedRights;
 use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, TargetLaneWork};
 use crate::local::errno::changed;
-use crate::object::api::{CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart};
+use crate::object::api::{
+    CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart, StoredChecksum,
+};
 use crate::object::attributes::AttributeReader;
 use crate::object::driver::BytesInFlight;
-use crate::object::entry::{EntryToStore, properties};
+use crate::object::entry::{EntryToStore, described, kept_checksum, properties};
 use crate::object::keys::KeyRoot;
 use crate::object::listing::KeyLister;
 use crate::object::lookup::look;
 use crate::object::sidecars::Sidecars;
-use crate::object::small_object::digest;
+use crate::object::small_object::DigestReader;
 use crate::store::missing;
 
 /// The state with which a lane of a target works.
@@ -55,6 +57,8 @@ pub(super) struct ObjectWriter {
     pub(super) links: Arc<ObjectLinks>,
     pub(super) buffers: LaneBuffers,
     pub(super) in_flight: BytesInFlight,
+    /// The number of digests that were kept with objects, so that these were not read.
+    pub(super) kept_digests: Arc<AtomicU64>,
     /// The folder of the journals of uploads; `None` if uploads cannot be resumed.
     pub(super) journals: Option<PathBuf>,
     /// Tells the end of the last operation that removes directories.
@@ -182,8 +186,9 @@ impl ObjectWriter {
             // Acknowledged writes are stable.
             TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
             TargetOp::Digest { directory, names, key } => {
-                let digests =
-                    names.iter().map(|name| async { Ok(digest(api, root, &directory, name, key).await?.1) });
+                let kept = key.is_none().then_some(&*self.kept_digests);
+                let reader = DigestReader { api, root, key, kept };
+                let digests = names.iter().map(|name| async { Ok(reader.digest(&directory, name).await?.1) });
                 Ok(TargetOutcome::Digests(join_all(digests).await))
             }
             TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),
@@ -305,7 +310,7 @@ impl ObjectWriter {
                     Error::new(ErrorKind::Unsupported, "beginning an object", words)
                 })?;
             let wanted = (attributes, extended.as_ref().map(Extended::as_ref));
-            let (properties, _) = self.file_properties(draft, wanted, None).await?;
+            let (properties, _) = self.file_properties(draft, wanted, None, None).await?;
             let upload = self.api.begin_upload(&draft.key, &properties).await?;
             draft.journal.begin(&upload)?;
             Ok(upload)
@@ -330,17 +335,39 @@ impl ObjectWriter {
         draft: &ObjectDraft,
         (attributes, extended): (&Attributes, Option<ExtendedRef<'_>>),
         digest: Option<&Digest>,
+        checksum: Option<StoredChecksum>,
     ) -> Result<(ObjectProperties, Vec<LossKind>)> {
         let (_, name) = draft.path.split_last().unwrap_or_default();
         let (kind, device, size_bytes) = (EntryKind::File, 0, draft.size_bytes());
-        let (owner, inode) = (self.rights.owners, draft.attributes.as_ref().and_then(|begun| begun.inode));
+        let owner = self.stored_owner(&draft.key).await?;
+        let inode = draft.attributes.as_ref().and_then(|begun| begun.inode);
         let inode = inode.map(|inode| self.links.identity(inode));
-        let entry =
-            EntryToStore { name, kind, device, size_bytes, attributes, owner, digest, extended, inode };
+        let entry = EntryToStore {
+            name,
+            kind,
+            device,
+            size_bytes,
+            attributes,
+            owner,
+            digest,
+            checksum,
+            extended,
+            inode,
+        };
         self.properties(&draft.path, entry).await
     }
 
-    /// Returns what an entry is stored with within the grant, and what it loses. The sidecar that it needs exists then.
+    /// Returns the owner and the group that the object at a key has, if the job does not set any: then they stay.
+    pub(super) async fn stored_owner(&self, key: &str) -> Result<Option<(u32, u32)>> {
+        if self.rights.owners {
+            return Ok(None);
+        }
+        let limits = self.api.limits();
+        Ok(self.api.head(key).await?.and_then(|head| described(limits, &head, key.ends_with('/')).owner))
+    }
+
+    /// Returns what an entry is stored with within the grant, and what it loses. The sidecar that it needs exists then. The
+    /// entry's `owner` counts if the job sets none.
     pub(super) async fn properties(
         &self,
         path: &EntryPath,
@@ -349,6 +376,9 @@ impl ObjectWriter {
         let (attributes, mut lost) = self.rights.allowed(entry.kind, entry.attributes);
         let mut room = None;
         entry.extended = self.rights.extended(entry.extended, &mut room, &mut lost)?;
+        if self.rights.owners {
+            entry.owner = Some((attributes.uid, attributes.gid));
+        }
         let (properties, sidecar) =
             properties(self.api.limits(), &EntryToStore { attributes: &attributes, ..entry });
         if let Some(sidecar) = sidecar {
@@ -400,7 +430,13 @@ impl ObjectWriter {
         draft.all_sent().await?;
         let condition = PutCondition::None;
         if let Some(part) = draft.take_single()? {
-            let (properties, lost) = self.file_properties(draft, wanted, digest).await?;
+            let checksum = kept_checksum(self.api.limits(), &part.pieces, part.crc64);
+            let mut hasher = blake3::Hasher::new();
+            for piece in &part.pieces {
+                hasher.update(piece);
+            }
+            let digest = *hasher.finalize().as_bytes();
+            let (properties, lost) = self.file_properties(draft, wanted, Some(&digest), checksum).await?;
             let put = PutObject {
                 key: &draft.key,
                 content: part.pieces,
@@ -411,7 +447,7 @@ impl ObjectWriter {
             return self.api.put(put).await.map(|_| lost);
         }
         // The upload has the attributes with which it began.
-        let (properties, lost) = self.file_properties(draft, wanted, digest).await?;
+        let (properties, lost) = self.file_properties(draft, wanted, digest, None).await?;
         let begun = draft.attributes.as_ref().and_then(|begun| begun.extended.as_ref());
         if wanted.1.is_some_and(|now| {
             Some(now) != begun.map(Extended::as_ref) && !(now.is_empty() && begun.is_none())

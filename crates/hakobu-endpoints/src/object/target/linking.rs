@@ -20,13 +20,27 @@ impl ObjectWriter {
         let cell = self.links.cell(&from);
         let size_bytes = *cell.get_or_try_init(|| self.identified(to, &from)).await?;
         self.check_copy(size_bytes)?;
+        if let Some(owner) = self.stored_owner(&key).await? {
+            self.give_owner((to, &from), owner).await?;
+        }
         let copy = CopyObject {
-            source: CopySource { bucket: None, key: &from, version: None },
+            source: CopySource { bucket: None, key: &from, version: None, unmodified_since: None },
             key: &key,
             properties: None,
             condition: &PutCondition::None,
         };
         self.api.copy(copy).await.map(drop)
+    }
+
+    /// Gives an object without an owner that of the name which is to become another one of it.
+    async fn give_owner(&self, (path, key): (&EntryPath, &str), owner: (u32, u32)) -> Result<()> {
+        let head = self.api.head(key).await?.ok_or_else(|| missing(LINKING))?;
+        let there = described(self.api.limits(), &head, false);
+        if there.owner.is_some() {
+            return Ok(());
+        }
+        let attributes = there.metadata.attributes();
+        self.copy_onto_itself((path, key, &head), (&attributes, None), (None, Some(owner))).await.map(drop)
     }
 
     /// Gives an object an identity, unless it has one. Returns its size.
@@ -43,7 +57,7 @@ impl ObjectWriter {
         let there = described(self.api.limits(), head, false);
         let attributes = there.metadata.attributes();
         let inode = Some(self.links.new_identity(key));
-        self.copy_onto_itself((path, key, head), (&attributes, None), inode).await.map(drop)
+        self.copy_onto_itself((path, key, head), (&attributes, None), (inode, None)).await.map(drop)
     }
 
     fn check_copy(&self, size_bytes: u64) -> Result<()> {

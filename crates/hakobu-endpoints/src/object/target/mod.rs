@@ -14,7 +14,7 @@ mod resume;
 mod rights;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hakobu_core::capabilities::Capabilities;
@@ -62,6 +62,8 @@ pub struct ObjectTarget {
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
     requests: EndpointRequests,
+    /// The number of digests that were kept with objects, so that these were not read.
+    kept_digests: Arc<AtomicU64>,
 }
 
 impl ObjectTarget {
@@ -82,7 +84,7 @@ impl ObjectTarget {
         let capabilities = Capabilities { set_id, owners, extended, ..able };
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
-        let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
+        let (homes, ended, kept_digests) = (SidecarHomes::of(grant), Arc::default(), Arc::default());
         let target = Self {
             bucket,
             root,
@@ -95,6 +97,7 @@ impl ObjectTarget {
             ended,
             journals,
             requests,
+            kept_digests,
         };
         Ok(Granted::new(target, grant.clone()))
     }
@@ -110,7 +113,8 @@ impl Endpoint for ObjectTarget {
     }
 
     fn requests(&self) -> RequestCounts {
-        self.requests.report(&*self.bucket)
+        let sent = self.requests.report(&*self.bucket);
+        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..sent }
     }
 
     fn interrupt(&self) {
@@ -135,6 +139,7 @@ impl TargetEndpoint for ObjectTarget {
             links: Arc::clone(&self.links),
             buffers: LaneBuffers::default(),
             in_flight,
+            kept_digests: Arc::clone(&self.kept_digests),
             journals: self.journals.clone(),
             last_removal: Mutex::default(),
         };

@@ -16,7 +16,7 @@ use super::lane::ObjectWriter;
 use super::placed;
 use crate::common::future_lane::LaneBuffers;
 use crate::object::api::{PutCondition, PutObject};
-use crate::object::entry::EntryToStore;
+use crate::object::entry::{EntryToStore, kept_checksum};
 
 /// A pack, whose buffer returns to the lane when nobody holds its bytes any more.
 struct PackBytes(Vec<u8>, LaneBuffers);
@@ -45,6 +45,8 @@ struct PackedObject {
     digest: Option<Digest>,
     /// The identity that it shares with other names of its file.
     inode: Option<Inode>,
+    /// True if there may be an object that it replaces.
+    replaces: bool,
 }
 
 impl ObjectWriter {
@@ -70,21 +72,35 @@ impl ObjectWriter {
 
     /// Stores an object. Returns its path and what it has lost.
     async fn write_object(&self, object: Result<PackedObject>) -> Result<(EntryPath, Vec<LossKind>)> {
-        let PackedObject { path, content, crc64, kind, attributes, extended, digest, inode } = object?;
+        let PackedObject { path, content, crc64, kind, attributes, extended, digest, inode, replaces } =
+            object?;
         let (_, name) = path.split_last().unwrap_or_default();
         let size_bytes = content.len() as u64;
         let (kind, device) = kind;
         let stored = async {
             self.rights.check(kind)?;
             let key = self.key_to_write(&path)?;
-            let (attributes, owner, digest) = (&attributes, self.rights.owners, digest.as_ref());
+            let owner = if replaces { self.stored_owner(&key).await? } else { None };
+            let (attributes, digest) = (&attributes, digest.as_ref());
+            let content = vec![content];
+            let checksum = digest.and_then(|_| kept_checksum(self.api.limits(), &content, crc64));
             let extended = extended.as_deref().map(ExtendedRef::decode).transpose()?;
-            let entry =
-                EntryToStore { name, kind, device, size_bytes, attributes, owner, digest, extended, inode };
+            let entry = EntryToStore {
+                name,
+                kind,
+                device,
+                size_bytes,
+                attributes,
+                owner,
+                digest,
+                checksum,
+                extended,
+                inode,
+            };
             let (properties, lost) = self.properties(&path, entry).await?;
             let put = PutObject {
                 key: &key,
-                content: vec![content],
+                content,
                 properties: &properties,
                 condition: &PutCondition::None,
                 crc64: Some(crc64),
@@ -125,6 +141,7 @@ fn objects(pack: &Bytes) -> Result<Vec<Result<PackedObject>>> {
                 extended: head.extended.map(|extended| pack.slice_ref(extended.as_bytes())),
                 digest: (kind.0 == EntryKind::File).then(|| *blake3::hash(bytes).as_bytes()),
                 inode: None,
+                replaces: head.replaces,
             }
         };
         objects.push(match content {

@@ -73,7 +73,7 @@ impl SftpSourceReader {
             SourceOp::Revalidate { file, ask: _ } => {
                 self.confirm(&file).await.map_err(|error| error.at(&file.path))
             }
-            SourceOp::DigestPicks { root, directory, picks, key } => {
+            SourceOp::DigestPicks { root, directory, picks, key, .. } => {
                 self.digests(self.sftp_root(root)?, &directory, &picks, key).await.map(SourceOutcome::Digests)
             }
             // Version 3 has no extended attributes, and no names of accounts.

@@ -170,7 +170,7 @@ fn objects_are_copied_inside_the_store() {
     let lane = AzureTestLane::of(&server);
     let stored = lane.put_with("a b", b"content", &PutCondition::None, &[("k", "old")]).unwrap();
     let copy = |key: &str, version: &ObjectVersion, properties: Option<&ObjectProperties>| {
-        let source = CopySource { bucket: None, key: "a b", version: Some(version) };
+        let source = CopySource { bucket: None, key: "a b", version: Some(version), unmodified_since: None };
         let condition = &PutCondition::None;
         lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition }))
     };

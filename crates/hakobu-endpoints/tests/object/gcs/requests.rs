@@ -27,7 +27,7 @@ fn copy(
     key: &str,
     properties: Option<&ObjectProperties>,
 ) -> Result<StoredObject> {
-    let source = CopySource { bucket: None, key: source, version: None };
+    let source = CopySource { bucket: None, key: source, version: None, unmodified_since: None };
     let condition = &PutCondition::None;
     lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition }))
 }

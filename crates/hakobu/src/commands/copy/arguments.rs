@@ -113,6 +113,13 @@ pub struct CopyArguments {
     #[arg(long, value_name = "PERCENT", help_heading = TRANSFER)]
     pub sample: Option<String>,
 
+    /// Read all content, also where a store keeps its digest
+    ///
+    /// Otherwise such a digest is compared instead, if the store's own checksum proves that the content has not changed
+    /// since
+    #[arg(long, help_heading = TRANSFER)]
+    pub full: bool,
+
     /// Discard the state of an interrupted run and start over
     #[arg(long, help_heading = TRANSFER)]
     pub restart: bool,

@@ -61,6 +61,7 @@ pub fn request(
     request.nice = typed.nice;
     (request.in_place, request.whole_file) = (typed.in_place, typed.whole_file);
     request.sample = sample(typed, mode, &mut found);
+    request.full = typed.full;
     request.filter = filter(&typed.filter).unwrap_or_else(|errors| {
         found.errors.extend(errors);
         FilterRules::default()

@@ -1,37 +1,42 @@
-//! An object store for histories: versitygw, which keeps objects as files, behind a proxy that spoils requests.
+//! Object stores for histories, each behind a proxy that spoils requests.
 //!
-//! `proxy.rs`: the proxy; `trouble.rs`: what it does to requests; `client.rs`: another program that stores objects.
-//! The server is installed by `need_stores` of `scripts/lib.sh`.
+//! `kind.rs`: which stores there are; `proxy.rs`: the proxy; `trouble.rs`: what it does to requests; `rewriting.rs`: what
+//! it changes in them; `client.rs`: another program that stores objects; `exchange.rs`: one request of it.
+//! The servers are installed by `need_stores` of `scripts/lib.sh`.
 
 mod client;
+mod exchange;
+mod kind;
 mod proxy;
+mod rewriting;
 mod trouble;
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{bail, ensure};
 
 pub use client::StoreClient;
+pub use kind::StoreKind;
+use kind::{ACCESS_KEY, BUCKET, SECRET_KEY};
 pub use proxy::StoreProxy;
 pub use trouble::StoreTrouble;
 
-/// As `need_stores` installs it.
-const PROGRAM: &str = "versitygw-1.8.0/versitygw";
-const ACCESS_KEY: &str = "torture";
-const SECRET_KEY: &str = "torture-secret";
-const BUCKET: &str = "torture";
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Runs the server until standard input ends, which it does with the process that started it.
 const WATCHER: &str = "\"$@\" & server=$!; read -r end; kill -9 $server; wait $server";
+/// The file in a home directory with the variables of stores, one `NAME=VALUE` a line.
+const VARIABLES: &str = "store-variables";
 
 /// The server and its proxy. Dropping it ends both.
 #[derive(Debug)]
 pub struct TortureStore {
+    kind: StoreKind,
     process: Child,
     folder: PathBuf,
     port: u16,
@@ -44,37 +49,22 @@ impl TortureStore {
     ///
     /// # Errors
     /// Returns an error if it is not installed or does not answer.
-    pub fn start(scratch: &Path) -> anyhow::Result<Self> {
-        let program = installed()?;
-        let folder = scratch.join("store");
-        let data = folder.join("data");
-        fs::create_dir_all(data.join(BUCKET))?;
-        let mut said = String::new();
+    pub fn start(kind: StoreKind, scratch: &Path) -> anyhow::Result<Self> {
+        let folder = scratch.join(format!("store-{}", kind.name()));
+        fs::create_dir_all(folder.join("data").join(BUCKET))?;
         // Another process may take a free port before the server does.
         for _ in 0..5 {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-            let log = File::create(folder.join("log"))?;
-            let process = Command::new("sh")
-                .args(["-c", WATCHER, "sh"])
-                .arg(&program)
-                .args(["--port", &format!("127.0.0.1:{port}"), "--region", "us-east-1", "--quiet", "posix"])
-                .arg(&data)
-                .env("ROOT_ACCESS_KEY", ACCESS_KEY)
-                .env("ROOT_SECRET_KEY", SECRET_KEY)
-                .env("HOME", &folder)
-                .current_dir(&folder)
-                .stdin(Stdio::piped())
-                .stdout(log.try_clone()?)
-                .stderr(log)
-                .spawn()?;
             let proxy = StoreProxy::start(port)?;
-            let mut store = Self { process, folder: folder.clone(), port, proxy };
+            let process = spawn(kind, &folder, port, proxy.port())?;
+            let mut store = Self { kind, process, folder: folder.clone(), port, proxy };
             if store.answers()? {
+                store.client().make_bucket()?;
                 return Ok(store);
             }
-            said = fs::read_to_string(folder.join("log")).unwrap_or_default();
         }
-        bail!("versitygw does not answer: {said}")
+        let said = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        bail!("{} does not answer: {said}", kind.name())
     }
 
     fn answers(&mut self) -> anyhow::Result<bool> {
@@ -88,41 +78,69 @@ impl TortureStore {
         Ok(true)
     }
 
-    /// Returns the URL of a prefix, and the directory in which the server keeps its objects.
-    #[must_use]
-    pub fn prefix(&self, name: &str) -> [PathBuf; 2] {
-        [PathBuf::from(format!("s3://{BUCKET}/{name}")), self.folder.join("data").join(BUCKET).join(name)]
+    /// Kills the server, and starts it again after a time. Only versitygw has its objects afterwards.
+    ///
+    /// # Errors
+    /// Returns an error if it does not start again.
+    pub fn kill_and_start(&mut self, down: Duration) -> anyhow::Result<()> {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+        thread::sleep(down);
+        self.process = spawn(self.kind, &self.folder, self.port, self.proxy.port())?;
+        ensure!(self.answers()?, "{} does not start again", self.kind.name());
+        Ok(())
     }
 
-    /// Returns the directory in which the server keeps uploads that were not completed.
+    /// Returns the URL of a prefix.
     #[must_use]
-    pub fn uploads(&self) -> PathBuf {
-        self.folder.join("data").join(BUCKET).join(".sgwtmp/multipart")
+    pub fn url(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("{}/{name}", self.kind.location()))
     }
 
-    /// Writes the settings with which `aws` and hakobu find the store into a home directory.
+    /// Returns the directory in which the server keeps the objects of a prefix, if it keeps them as files.
+    #[must_use]
+    pub fn files(&self, name: &str) -> Option<PathBuf> {
+        let files = || self.folder.join("data").join(BUCKET).join(name);
+        (self.kind == StoreKind::Versitygw).then(files)
+    }
+
+    /// Removes all objects of a prefix.
+    ///
+    /// # Errors
+    /// Returns an error if the server fails.
+    pub fn clear(&self, name: &str) -> anyhow::Result<()> {
+        self.proxy.wait_until_quiet();
+        if let Some(files) = self.files(name) {
+            if files.exists() {
+                fs::remove_dir_all(files)?;
+            }
+            return Ok(());
+        }
+        let client = self.client();
+        for object in client.list(&format!("{name}/"))? {
+            client.delete(object.key.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Writes the settings with which hakobu and other programs find the store into a home directory. See
+    /// [`variables`].
     ///
     /// # Errors
     /// Returns an error if they cannot be written.
-    pub fn settle_in(&self, home: &Path) -> anyhow::Result<()> {
-        let folder = home.join(".aws");
-        fs::create_dir_all(&folder)?;
-        let endpoint = format!("http://127.0.0.1:{}", self.proxy.port());
-        fs::write(
-            folder.join("config"),
-            format!("[default]\nregion = us-east-1\nendpoint_url = {endpoint}\n"),
-        )?;
-        fs::write(
-            folder.join("credentials"),
-            format!("[default]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"),
-        )?;
+    pub fn settle_in(&self, home: &Path, signature: bool) -> anyhow::Result<()> {
+        fs::create_dir_all(home)?;
+        let mut file = OpenOptions::new().create(true).append(true).open(home.join(VARIABLES))?;
+        for (name, value) in self.kind.environment(self.proxy.port(), signature) {
+            writeln!(file, "{name}={value}")?;
+        }
         Ok(())
     }
 
     /// Returns another program that uses the store.
     #[must_use]
     pub fn client(&self) -> StoreClient {
-        StoreClient { port: self.port, bucket: BUCKET, access_key: ACCESS_KEY, secret_key: SECRET_KEY }
+        StoreClient { kind: self.kind, port: self.port, shown_port: self.proxy.port() }
     }
 }
 
@@ -135,14 +153,20 @@ impl Drop for TortureStore {
     }
 }
 
-fn installed() -> anyhow::Result<PathBuf> {
-    let folder = match (std::env::var_os("HAKOBU_STORES"), std::env::var_os("HOME")) {
-        (Some(folder), _) => PathBuf::from(folder),
-        (None, home) => PathBuf::from(home.context("HOME is not set")?).join(".cache/hakobu-test-stores"),
-    };
-    let program = folder.join(PROGRAM);
-    if !program.exists() {
-        bail!("{} is missing: bash -c '. scripts/lib.sh; need_stores'", program.display());
-    }
-    Ok(program)
+/// Returns the variables that [`TortureStore::settle_in`] wrote into a home directory.
+#[must_use]
+pub fn variables(home: &Path) -> Vec<(String, String)> {
+    let text = fs::read_to_string(home.join(VARIABLES)).unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn spawn(kind: StoreKind, folder: &Path, port: u16, shown_port: u16) -> anyhow::Result<Child> {
+    let (program, arguments) = kind.command(&folder.join("data"), port, shown_port)?;
+    let log = File::create(folder.join("log"))?;
+    let mut command = Command::new("sh");
+    command.args(["-c", WATCHER, "sh"]).arg(program).args(arguments);
+    command.env("ROOT_ACCESS_KEY", ACCESS_KEY).env("ROOT_SECRET_KEY", SECRET_KEY).env("HOME", folder);
+    command.current_dir(folder).stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+    Ok(command.spawn()?)
 }

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::trouble::{RequestFate, StoreTrouble};
+use super::rewriting::{BitFlipper, spoilable, with_page};
+use super::trouble::{CutManner, RequestFate, StoreTrouble};
 
 /// The most bytes of the head of a request or an answer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const PIECE: usize = 64 << 10;
 /// The time that the server has to end what it was asked for.
 const QUIET_LIMIT: Duration = Duration::from_secs(20);
+/// The time for which nobody answers.
+const STALL: Duration = Duration::from_secs(65);
 
 #[derive(Debug, Default)]
 struct ProxyState {
@@ -56,7 +59,6 @@ impl StoreProxy {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {
                     let _ = serve(&shared, &client);
-                    let _ = client.shutdown(Shutdown::Both);
                 });
             }
         });
@@ -109,12 +111,19 @@ impl Drop for StoreProxy {
 struct MessageHead {
     bytes: Vec<u8>,
     first: String,
+    host: String,
     length: Option<u64>,
     is_chunked: bool,
 }
 
 fn read_head(input: &mut impl BufRead) -> io::Result<Option<MessageHead>> {
-    let mut head = MessageHead { bytes: Vec::new(), first: String::new(), length: None, is_chunked: false };
+    let mut head = MessageHead {
+        bytes: Vec::new(),
+        first: String::new(),
+        host: String::new(),
+        length: None,
+        is_chunked: false,
+    };
     loop {
         let start = head.bytes.len();
         if input.read_until(b'\n', &mut head.bytes)? == 0 {
@@ -132,6 +141,7 @@ fn read_head(input: &mut impl BufRead) -> io::Result<Option<MessageHead>> {
         } else if let Some((name, value)) = line.split_once(':') {
             let value = value.trim();
             match name.to_ascii_lowercase().as_str() {
+                "host" => value.clone_into(&mut head.host),
                 "content-length" => head.length = value.parse().ok(),
                 "transfer-encoding" => head.is_chunked = value.eq_ignore_ascii_case("chunked"),
                 _ => {}
@@ -216,33 +226,53 @@ fn serve(state: &ProxyState, client: &TcpStream) -> io::Result<()> {
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, state.upstream))?;
     server.set_nodelay(true)?;
     let mut from_server = BufReader::with_capacity(PIECE, &server);
-    while let Some(request) = read_head(&mut from_client)? {
+    while let Some(mut request) = read_head(&mut from_client)? {
         let method = request.first.split(' ').next().unwrap_or_default().to_owned();
         *locked(&state.methods).entry(method.clone()).or_default() += 1;
-        let fate = locked(&state.trouble).as_mut().map_or(RequestFate::Forward(0), StoreTrouble::next);
+        let (fate, page) = match locked(&state.trouble).as_mut() {
+            Some(trouble) => (trouble.next(), trouble.page()),
+            None => (RequestFate::Forward(0), None),
+        };
+        let spoilt_at = match fate {
+            RequestFate::SpoilRequest => spoilable(&request.bytes, request.length.unwrap_or(0)),
+            _ => None,
+        };
+        // What cannot be spoilt passes.
+        let fate = match fate {
+            RequestFate::SpoilRequest if spoilt_at.is_none() => RequestFate::Forward(0),
+            fate => fate,
+        };
+        if let Some(bytes) = page.and_then(|page| with_page(&request.first, &request.host, page)) {
+            request.bytes = bytes;
+        }
         if fate != RequestFate::Forward(0) {
             state.spoilt.fetch_add(1, Ordering::Relaxed);
         }
         match fate {
             RequestFate::Forward(ms) => thread::sleep(Duration::from_millis(ms)),
-            RequestFate::Refuse(status, code) => {
+            RequestFate::Refuse(status, code, wait) => {
                 copy_body(&request, &mut from_client, io::sink(), u64::MAX)?;
-                (&mut &*client).write_all(&refusal(status, code, &method))?;
+                (&mut &*client).write_all(&refusal(status, code, wait, &method))?;
                 continue;
             }
-            RequestFate::CutRequest => {
+            RequestFate::Stall => {
+                thread::sleep(STALL);
+                return Ok(());
+            }
+            RequestFate::CutRequest(manner) => {
                 let half = request.length.unwrap_or(0) / 2;
                 if half > 0 {
                     (&mut &server).write_all(&request.bytes)?;
                     copy_body(&request, &mut from_client, &server, half)?;
                 }
-                return Ok(());
+                return prepare_cut(client, manner);
             }
-            RequestFate::CutAnswer(_) | RequestFate::Deny => {}
+            RequestFate::CutAnswer(..) | RequestFate::Deny | RequestFate::SpoilRequest => {}
         }
         let pending = ProxiedRequest::new(state);
         (&mut &server).write_all(&request.bytes)?;
-        copy_body(&request, &mut from_client, &server, u64::MAX)?;
+        let to_server = BitFlipper::new(&server, spoilt_at.unwrap_or(u64::MAX));
+        copy_body(&request, &mut from_client, to_server, u64::MAX)?;
         let mut answer = read_head(&mut from_server)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         while answer.first.contains(" 100 ") {
             answer = read_head(&mut from_server)?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -252,18 +282,18 @@ fn serve(state: &ProxyState, client: &TcpStream) -> io::Result<()> {
             (answer.length, answer.is_chunked) = (None, false);
         }
         match fate {
-            RequestFate::CutAnswer(thousandths) => {
+            RequestFate::CutAnswer(thousandths, manner) => {
                 let whole = answer.bytes.len() as u64 + answer.length.unwrap_or(0);
                 let most = whole * thousandths / 1000;
                 let of_head = most.min(answer.bytes.len() as u64) as usize;
                 let _ = (&mut &*client).write_all(&answer.bytes[..of_head]);
                 let _ = copy_body(&answer, &mut from_server, client, most - of_head as u64);
-                return Ok(());
+                return prepare_cut(client, manner);
             }
             RequestFate::Deny => {
                 copy_body(&answer, &mut from_server, io::sink(), u64::MAX)?;
                 drop(pending);
-                (&mut &*client).write_all(&refusal(500, "InternalError", &method))?;
+                (&mut &*client).write_all(&refusal(500, "InternalError", None, &method))?;
             }
             _ => {
                 // The server is done, whether or not the client still listens.
@@ -284,13 +314,22 @@ fn says_close(head: &[u8]) -> bool {
     String::from_utf8_lossy(head).to_ascii_lowercase().contains("connection: close")
 }
 
-fn refusal(status: u16, code: &str, method: &str) -> Vec<u8> {
+/// Makes the end of a connection a reset, if it is to be one.
+fn prepare_cut(client: &TcpStream, manner: CutManner) -> io::Result<()> {
+    if manner == CutManner::Reset {
+        rustix::net::sockopt::set_socket_linger(client, Some(Duration::ZERO))?;
+    }
+    Ok(())
+}
+
+fn refusal(status: u16, code: &str, wait: Option<u64>, method: &str) -> Vec<u8> {
     let body = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>trouble</Message></Error>"
     );
     let shown = if method == "HEAD" { "" } else { &body };
+    let wait = wait.map(|seconds| format!("Retry-After: {seconds}\r\n")).unwrap_or_default();
     format!(
-        "HTTP/1.1 {status} Trouble\r\nContent-Type: application/xml\r\nContent-Length: {}\r\n\r\n{shown}",
+        "HTTP/1.1 {status} Trouble\r\nContent-Type: application/xml\r\n{wait}Content-Length: {}\r\n\r\n{shown}",
         body.len()
     )
     .into_bytes()

@@ -1,0 +1,213 @@
+//! What listings and kept digests prove of objects, so that their content is neither read nor taken for equal wrongly.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use hakobu_testkit::sshd::no_root;
+use hakobu_testkit::stores::store_client;
+
+use super::store_links::StorePlace;
+use crate::program::*;
+
+/// A time after which times of uploads, in whole seconds, tell which of two was first.
+const UPLOADS_APART: Duration = Duration::from_millis(3500);
+
+/// Runs `aws` against a server, and returns what it prints.
+fn aws(store: &StorePlace, line: &[&str]) -> String {
+    let mut command = Command::new(store_client("aws").unwrap());
+    command.args(line).current_dir(store.at.path()).stdin(Stdio::null()).env("HOME", store.at.path());
+    command
+        .env("AWS_ACCESS_KEY_ID", store.server.access_key)
+        .env("AWS_SECRET_ACCESS_KEY", store.server.secret_key)
+        .env("AWS_ENDPOINT_URL", &store.server.endpoint)
+        .env("AWS_REGION", "us-east-1");
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{line:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+fn requests(ran: &Ran, side: &str, kind: &str) -> u64 {
+    ran.report["requests"][side][kind].as_u64().unwrap_or(0)
+}
+
+fn back(store: &StorePlace, from: &str, name: &str) -> std::path::PathBuf {
+    let to = store.path(name);
+    store.run("copy", "").args([store.of(from), to.clone().into_os_string()]).run_to(0);
+    to
+}
+
+#[test]
+fn a_later_object_of_other_content_is_no_copy() {
+    let store = StorePlace::s3();
+    let put = |name: &str, content: &[u8]| {
+        fs::write(store.path("object"), content).unwrap();
+        aws(&store, &["s3", "cp", "--quiet", "object", &format!("s3://bucket/{name}")]);
+    };
+    fs::create_dir(store.path("many")).unwrap();
+    for name in ["same", "other", "a", "b", "c", "d", "e", "f", "g", "h"] {
+        fs::write(store.path("many").join(name), b"content").unwrap();
+    }
+    aws(&store, &["s3", "cp", "--quiet", "--recursive", "many", "s3://bucket/from/"]);
+    // More than one part, by another program.
+    put("from/parts", &vec![7; 9 << 20]);
+    sleep(UPLOADS_APART);
+    let both = [store.of("from"), store.of("to")];
+    store.run("copy", "").args(&both).run_to(0);
+    sleep(UPLOADS_APART);
+    // The listings prove it.
+    let again = store.run("copy", "").args(&both).run_to(0);
+    assert_eq!(again.entries("created") + again.entries("updated"), 0, "{:#}", again.report);
+    // The store copies what is in parts as one, with another entity tag.
+    assert!(again.entries("examined") <= 2, "{:#}", again.report);
+    put("to/other", b"CONTENT");
+    let mended = store.run("copy", "").args(&both).run_to(0);
+    assert_eq!(mended.entries("updated"), 1, "{:#}", mended.report);
+    assert_eq!(fs::read(back(&store, "to", "back").join("other")).unwrap(), b"content");
+    // An older version that is put back at the source is another file.
+    sleep(UPLOADS_APART);
+    put("from/same", b"CONTENT");
+    let mended = store.run("copy", "").args(&both).run_to(0);
+    assert_eq!(mended.entries("updated"), 1, "{:#}", mended.report);
+    assert_eq!(fs::read(back(&store, "to", "again").join("same")).unwrap(), b"CONTENT");
+}
+
+/// Creates files of several sizes.
+fn make(tree: &Path) {
+    fs::create_dir_all(tree.join("sub")).unwrap();
+    for (name, size_bytes) in [("empty", 0), ("small", 3000), ("sub/medium", 200_000), ("large", 700_000)] {
+        file(&tree.join(name), size_bytes);
+    }
+}
+
+/// Checks that a store's digests take the place of reading, given the number of files whose digests it keeps.
+fn check_kept(store: &StorePlace, (verified, digested): (u64, u64)) {
+    let tree = store.path("tree");
+    make(&tree);
+    let both = [contents(&tree), store.of("at")];
+    store.run("copy", "").args(&both).run_to(0);
+    let files_read = |ran: &Ran| requests(ran, "target", "get");
+    let verify = store.run("verify", "").args(&both).run_to(0);
+    assert_eq!(requests(&verify, "target", "kept_digests"), verified, "{:#}", verify.report);
+    let full = store.run("verify", "--full").args(&both).run_to(0);
+    assert_eq!(requests(&full, "target", "kept_digests"), 0, "{:#}", full.report);
+    assert_eq!(files_read(&full), files_read(&verify) + verified, "{:#}", full.report);
+    // Attributes that change keep it.
+    fs::set_permissions(tree.join("small"), fs::Permissions::from_mode(0o600)).unwrap();
+    store.run("sync", "").args(&both).run_to(0);
+    let verify = store.run("verify", "").args(&both).run_to(0);
+    assert_eq!(requests(&verify, "target", "kept_digests"), verified, "{:#}", verify.report);
+    // Other content of the same size and time is found.
+    let time = fs::metadata(tree.join("small")).unwrap().modified().unwrap();
+    fs::write(tree.join("small"), vec![1; 3000]).unwrap();
+    fs::File::options().append(true).open(tree.join("small")).unwrap().set_modified(time).unwrap();
+    let found = store.run("verify", "").args(&both).run();
+    assert_eq!(found.entries("different"), 1, "{:#}", found.report);
+    store.run("sync", "--compare digest").args(&both).run_to(0);
+    store.run("verify", "--full").args(&both).run_to(0);
+    for options in ["", "--full"] {
+        let mut expected: Vec<String> = ["empty", "small", "sub/medium", "large"]
+            .map(|name| blake3::hash(&fs::read(tree.join(name)).unwrap()).to_hex().to_string())
+            .to_vec();
+        expected.sort();
+        let ran = store.run_plain("digest", options).arg(store.of("at")).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        let mut printed: Vec<String> =
+            out.lines().filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect();
+        printed.sort();
+        assert_eq!(printed, expected, "{options}: {out}{err}");
+        let told = format!("{digested} digests are those that the store keeps");
+        assert_eq!(err.contains(&told), options.is_empty() && digested > 0, "{options}: {err}");
+    }
+}
+
+#[test]
+fn s3_keeps_digests_of_objects() {
+    check_kept(&StorePlace::s3(), (3, 4));
+}
+
+#[test]
+fn gcs_keeps_digests_of_objects() {
+    check_kept(&StorePlace::gcs(), (3, 4));
+}
+
+#[test]
+fn azure_keeps_no_checksum_that_proves_them() {
+    check_kept(&StorePlace::azure(), (0, 0));
+}
+
+#[test]
+fn a_digest_that_another_program_has_kept_with_other_content_proves_nothing() {
+    let store = StorePlace::s3();
+    let tree = store.path("tree");
+    make(&tree);
+    let both = [contents(&tree), store.of("at")];
+    store.run("copy", "").args(&both).run_to(0);
+    // It keeps all metadata, the digest among them.
+    let head = aws(&store, &["s3api", "head-object", "--bucket", "bucket", "--key", "at/small"]);
+    let head: serde_json::Value = serde_json::from_str(&head).unwrap();
+    let metadata = head["Metadata"].to_string();
+    assert!(metadata.contains("hakobu-blake3"), "{head}");
+    fs::write(store.path("object"), vec![b'x'; 3000]).unwrap();
+    let put =
+        ["s3api", "put-object", "--bucket", "bucket", "--key", "at/small", "--body", "object", "--metadata"];
+    aws(&store, &[&put[..], &[&metadata]].concat());
+    let found = store.run("verify", "").args(&both).run();
+    assert_eq!(found.entries("different"), 1, "{:#}", found.report);
+    let ran = store.run_plain("digest", "").arg("s3://bucket/at/small").output().unwrap();
+    let printed = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(printed.starts_with(blake3::hash(&vec![b'x'; 3000]).to_hex().as_str()), "{printed}");
+    store.run("sync", "--compare digest").args(&both).run_to(0);
+    store.run("verify", "--full").args(&both).run_to(0);
+}
+
+/// Checks that owners stay where a run does not preserve them.
+fn check_owners(store: &StorePlace) {
+    if no_root() {
+        return;
+    }
+    let tree = store.path("tree");
+    make(&tree);
+    let all = ["", "sub", "empty", "small", "sub/medium", "large"];
+    for name in all {
+        chown(tree.join(name), Some(1234), Some(4321)).unwrap();
+    }
+    let both = [contents(&tree), store.of("at")];
+    store.run("copy", "").args(&both).run_to(0);
+    // Attributes, content, a name and a directory.
+    for name in ["small", "sub"] {
+        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    fs::write(tree.join("large"), vec![9; 800_000]).unwrap();
+    fs::write(tree.join("sub/medium"), "less").unwrap();
+    fs::hard_link(tree.join("empty"), tree.join("another")).unwrap();
+    for name in all {
+        chown(tree.join(name), Some(1), Some(2)).unwrap();
+    }
+    store.run("sync", "--preserve no-owner").args(&both).run_to(0);
+    let back = back(store, "at", "back");
+    for name in all.iter().chain(&["another"]).skip(1) {
+        let found = fs::metadata(back.join(name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (1234, 4321), "{name}");
+    }
+    assert_eq!(fs::metadata(back.join("sub")).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fs::read(back.join("sub/medium")).unwrap(), b"less");
+}
+
+#[test]
+fn owners_that_are_not_preserved_stay_in_s3() {
+    check_owners(&StorePlace::s3());
+}
+
+#[test]
+fn owners_that_are_not_preserved_stay_in_azure() {
+    check_owners(&StorePlace::azure());
+}
+
+#[test]
+fn owners_that_are_not_preserved_stay_in_gcs() {
+    check_owners(&StorePlace::gcs());
+}
