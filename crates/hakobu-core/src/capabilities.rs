@@ -35,6 +35,9 @@ pub struct Capabilities {
     pub hard_links: bool,
     /// Listings describe inodes: the time of the last change, the number of names, whether there are holes.
     pub inodes: bool,
+    /// The times of the last change that listings describe are those of any change. Some file systems have no such times,
+    /// and show the modification time.
+    pub change_times: bool,
     /// Named pipes and device nodes can be created, and devices can be written to.
     pub special_files: bool,
     /// Symbolic links can be created.
@@ -127,6 +130,7 @@ impl Capabilities {
             time_last_s: i64::MAX,
             hard_links: true,
             inodes: true,
+            change_times: true,
             fills_holes: false,
             tells_links: false,
             special_files: true,

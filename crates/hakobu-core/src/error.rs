@@ -73,10 +73,13 @@ pub enum ErrorStep {
     Write,
     /// Requesting something that a restricted key does not allow. Neither another user nor sudo helps.
     Restriction,
+    /// Sending a request to a store, which was repeated for as long as the user allows.
+    Request,
 }
 
 impl ErrorStep {
-    const ALL: [Self; 5] = [Self::Other, Self::Login, Self::Connect, Self::Write, Self::Restriction];
+    const ALL: [Self; 6] =
+        [Self::Other, Self::Login, Self::Connect, Self::Write, Self::Restriction, Self::Request];
 
     /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
@@ -86,6 +89,7 @@ impl ErrorStep {
             Self::Connect => "connect",
             Self::Write => "write",
             Self::Restriction => "restriction",
+            Self::Request => "request",
         }
     }
 

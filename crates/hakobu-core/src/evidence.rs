@@ -40,7 +40,7 @@ struct SideEvidence {
 impl SideEvidence {
     fn of(able: &Capabilities) -> Self {
         let change_ns = if able.answer_ns.is_some() { FILE_SERVER_NS } else { 0 };
-        let change_ns = able.inodes.then_some(change_ns);
+        let change_ns = (able.inodes && able.change_times).then_some(change_ns);
         Self { listed: able.listed, clock: able.clock, change_ns }
     }
 }
@@ -262,9 +262,13 @@ mod tests {
         let evidence = between(&of_server, &store(-30, 0));
         assert_eq!(evidence.conclude(&file((59, 59)), &uploaded, true), ListingConclusion::Unknown);
         assert_eq!(evidence.conclude(&file(day_before), &uploaded, true), ListingConclusion::Equal);
-        let without_ctime = Capabilities { inodes: false, ..able.clone() };
-        let evidence = between(&without_ctime, &store(0, 0));
-        assert_eq!(evidence.conclude(&file((1, 0)), &uploaded, true), ListingConclusion::Unknown);
+        for without_ctime in [
+            Capabilities { inodes: false, ..able.clone() },
+            Capabilities { change_times: false, ..able.clone() },
+        ] {
+            let evidence = between(&without_ctime, &store(0, 0));
+            assert_eq!(evidence.conclude(&file((1, 0)), &uploaded, true), ListingConclusion::Unknown);
+        }
         let unmeasured = Capabilities { clock: None, ..store(0, 0) };
         assert_eq!(
             between(&able, &unmeasured).conclude(&file((1, 1)), &uploaded, true),

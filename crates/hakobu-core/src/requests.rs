@@ -28,6 +28,8 @@ pub struct RequestCounts {
     pub received_bytes: u64,
     /// Contents that were not read, because their digests are kept with them.
     pub kept_digests: u64,
+    /// Objects with content that were stored without a checksum that the store compared.
+    pub unchecked: u64,
 }
 
 impl RequestCounts {
@@ -44,6 +46,7 @@ impl RequestCounts {
         sent_bytes: 0,
         received_bytes: 0,
         kept_digests: 0,
+        unchecked: 0,
     };
 
     /// Returns true if no request was sent.
@@ -97,7 +100,7 @@ impl RequestCounts {
 
     fn apply(&mut self, other: &Self, change: impl Fn(u64, u64) -> u64) {
         let Self { list, head, get, put, copy, delete, other: others, .. } = other;
-        let Self { retries, sent_bytes, received_bytes, kept_digests, .. } = other;
+        let Self { retries, sent_bytes, received_bytes, kept_digests, unchecked, .. } = other;
         for (count, change_by) in [
             (&mut self.list, list),
             (&mut self.head, head),
@@ -110,6 +113,7 @@ impl RequestCounts {
             (&mut self.sent_bytes, sent_bytes),
             (&mut self.received_bytes, received_bytes),
             (&mut self.kept_digests, kept_digests),
+            (&mut self.unchecked, unchecked),
         ] {
             *count = change(*count, *change_by);
         }
@@ -214,12 +218,12 @@ mod tests {
     #[test]
     fn counts_are_added_and_subtracted_by_kind() {
         let counts = RequestCounts { list: 1, head: 2, get: 3, put: 4, copy: 5, ..RequestCounts::default() };
-        let counts =
-            RequestCounts { delete: 6, other: 7, retries: 8, sent_bytes: 9, received_bytes: 10, ..counts };
+        let counts = RequestCounts { delete: 6, other: 7, retries: 8, sent_bytes: 9, ..counts };
+        let counts = RequestCounts { received_bytes: 10, unchecked: 11, ..counts };
         let mut twice = counts;
         twice.merge(&counts);
         assert_eq!(twice.since(&counts), counts);
-        assert_eq!((twice.list, twice.other, twice.received_bytes), (2, 14, 20));
+        assert_eq!((twice.list, twice.other, twice.received_bytes, twice.unchecked), (2, 14, 20, 22));
         assert!(counts.since(&counts).is_empty() && !counts.is_empty());
         let kinds: Vec<_> = RequestCounts { copy: 0, ..counts }.kinds().collect();
         assert_eq!(kinds, [("list", 1), ("head", 2), ("get", 3), ("put", 4), ("delete", 6), ("other", 7)]);

@@ -1,6 +1,7 @@
 //! The settings of an object store: how it is reached, and how objects are stored in it.
 
 use std::fmt;
+use std::time::Duration;
 
 /// The settings of one object store. What is not set follows the configuration of the vendor's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,6 +26,8 @@ pub struct StoreSettings {
     pub acl: Option<String>,
     /// The content type of objects that are written; `None` follows the name's extension.
     pub content_type: Option<String>,
+    /// The time for which a store that does not answer is asked again; `None` for the default.
+    pub retry_for: Option<Duration>,
 }
 
 impl StoreSettings {

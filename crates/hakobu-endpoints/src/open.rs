@@ -12,6 +12,7 @@ use crate::object::api::Bucket;
 use crate::object::azure::{AzureContainer, AzureEnvironment, AzureNewObjects, AzureSettings};
 use crate::object::credentials::aws::AwsSettings;
 use crate::object::gcs::{GcsBucket, GcsCredentialSettings, GcsNewObjects, GcsSettings, PredefinedAcl};
+use crate::object::http::HttpLimits;
 use crate::object::s3::{S3Bucket, S3NewObjects, S3Settings};
 use crate::store::StoreAccess;
 use crate::{memory, null};
@@ -66,7 +67,7 @@ fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resul
             encryption: settings.encryption.clone(),
             acl: settings.acl.clone(),
         },
-        ..S3Settings::default()
+        limits: limits(settings),
     })?);
     let identity = bucket.identity();
     Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
@@ -98,7 +99,7 @@ fn azure(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Re
             content_type: settings.content_type.clone(),
             access_tier: settings.storage_class.clone(),
         },
-        ..AzureSettings::default()
+        limits: limits(settings),
     })?);
     let identity = container.identity();
     Ok(OpenedStore { access: Arc::new(BucketAccess::new(container, journals)), identity })
@@ -141,10 +142,16 @@ fn gcs(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resu
             storage_class: settings.storage_class.as_ref().map(|class| class.to_uppercase()),
             acl,
         },
-        ..GcsSettings::default()
+        limits: limits(settings),
     })?);
     let identity = bucket.identity();
     Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
+}
+
+/// Returns the time limits of requests. `--retry-for 0s` repeats none.
+fn limits(settings: &StoreSettings) -> HttpLimits {
+    let limits = HttpLimits::default();
+    HttpLimits { outage: settings.retry_for.unwrap_or(limits.outage), ..limits }
 }
 
 fn refused(words: String) -> Error {

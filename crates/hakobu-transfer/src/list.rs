@@ -11,6 +11,7 @@ use hakobu_core::entry::{AccountId, EntryKind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::job::Job;
+use hakobu_core::listed::ListedAttributes;
 use hakobu_core::listing::{Detail, Listing};
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::location::Location;
@@ -32,6 +33,8 @@ pub struct DirectoryEntries<'a> {
     pub listing: &'a Listing,
     /// The names of their owners and groups, as far as they have any.
     pub names: &'a HashMap<AccountId, Vec<u8>>,
+    /// The attributes that are known of the entries. The others have any value.
+    pub listed: ListedAttributes,
 }
 
 /// The location to list, and the details to list of each entry.
@@ -77,6 +80,7 @@ pub fn list(
     let look = looks.into_iter().next().ok_or_else(missing)?;
     let look = look.map_err(|error| named(error, &source.name_of(copy.sources[0].path())))?;
     let endpoint = source.open_source(&[MachinePath(look.root.clone())], &Job::default())?;
+    let listed = endpoint.capabilities().listed;
     let lane = endpoint.open_source_lane(0)?;
     let mut lister = LocationLister { lane, names: HashMap::new(), wants_names: request.names };
     let whole = |path: &EntryPath| match path.is_root() {
@@ -85,8 +89,10 @@ pub fn list(
     };
     if look.kind != EntryKind::Directory {
         let listing = lister.one(&look.entry).map_err(|error| named(error, &whole(&look.entry)))?;
-        lister.find_names(&listing)?;
-        return show(DirectoryEntries { path: &EntryPath::root(), listing: &listing, names: &lister.names });
+        let listed = ListedAttributes::ALL;
+        lister.find_names(&listing, listed)?;
+        let path = &EntryPath::root();
+        return show(DirectoryEntries { path, listing: &listing, names: &lister.names, listed });
     }
     let mut left = vec![EntryPath::root()];
     while let Some(path) = left.pop() {
@@ -101,8 +107,8 @@ pub fn list(
                 continue;
             }
         };
-        lister.find_names(&listing)?;
-        show(DirectoryEntries { path: &path, listing: &listing, names: &lister.names })?;
+        lister.find_names(&listing, listed)?;
+        show(DirectoryEntries { path: &path, listing: &listing, names: &lister.names, listed })?;
         if request.recursive {
             let indices = (0..listing.len()).rev();
             let below = indices.filter(|index| listing.metadata(*index).kind == EntryKind::Directory);
@@ -164,8 +170,8 @@ impl LocationLister {
     }
 
     /// Looks up the names of accounts that were not met before.
-    fn find_names(&mut self, listing: &Listing) -> Result<()> {
-        if !self.wants_names {
+    fn find_names(&mut self, listing: &Listing, listed: ListedAttributes) -> Result<()> {
+        if !self.wants_names || !listed.owners {
             return Ok(());
         }
         let all = (0..listing.len()).map(|index| listing.metadata(index));

@@ -11,6 +11,8 @@ const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 /// The longest pause before a lost connection is retried.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The time for which a request to a store has been repeated before its error ends an attempt, if the limit allows that.
+const REPEATED_MAX: Duration = Duration::from_secs(300);
 /// The longest pause if no login has worked yet. A server may lock out clients that fail to log in too often.
 const PAUSE_AT_LOGIN_MAX: Duration = Duration::from_secs(60);
 
@@ -57,7 +59,12 @@ impl Retries {
             return RetryDecision::End;
         }
         // The time counts from the loss of the connection, and starts again whenever data was written.
-        let since = self.lost_at.filter(|_| !has_advanced).unwrap_or(now);
+        let repeated = match error.step {
+            ErrorStep::Request => self.limit.min(REPEATED_MAX),
+            _ => Duration::ZERO,
+        };
+        let began = now.checked_sub(repeated).unwrap_or(now);
+        let since = self.lost_at.filter(|_| !has_advanced).unwrap_or(began);
         self.lost_at = Some(since);
         if error.may_retry() {
             self.lost_by = Some(error.clone());
@@ -72,6 +79,7 @@ impl Retries {
             _ if error.step == ErrorStep::Login && (self.lost_by.is_none() || !error.may_retry()) => {
                 format!("no login yet ({error})")
             }
+            _ if error.step == ErrorStep::Request => format!("the store does not answer ({error})"),
             _ => format!("connection lost ({error})"),
         };
         let pause = self.pause;
@@ -195,6 +203,23 @@ mod tests {
             now += Duration::from_secs_f64(last);
         }
         assert!((last - 60.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_request_to_a_store_has_been_repeated_already() {
+        let lost = error(ErrorKind::ConnectionLost, "reading").in_step(ErrorStep::Request);
+        let now = Instant::now() + Duration::from_secs(7200);
+        let after = |limit: u64, later: u64| {
+            let mut retries = Retries::new(Duration::from_secs(limit), true);
+            let first = retries.after(&lost, true, now);
+            if later == 0 { first } else { retries.after(&lost, false, now + Duration::from_secs(later)) }
+        };
+        assert_eq!(after(30, 0), RetryDecision::GiveUp(lost.clone()));
+        assert!(
+            matches!(after(3600, 0), RetryDecision::Again(_, words) if words.starts_with("the store does not answer"))
+        );
+        assert!(pause(&after(3600, 3290)).is_some());
+        assert_eq!(after(3600, 3310), RetryDecision::GiveUp(lost.clone()));
     }
 
     #[test]

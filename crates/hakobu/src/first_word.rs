@@ -49,6 +49,31 @@ const OTHER_NAMES: [(&str, &[&str]); 13] = [
 const NEVER_DELETES: &str =
     "hakobu never deletes the source; remove it yourself when the copy has ended with exit code 0";
 
+/// Commands of other tools that hakobu has nothing for, and what to do instead.
+const NO_COUNTERPARTS: [(&[&str], &str); 5] = [
+    (
+        &["rm", "del", "delete", "remove", "purge", "rmdir", "deletefile"],
+        "hakobu only deletes what the source of hakobu sync --delete lacks; remove other things with the tools of the system or store",
+    ),
+    (
+        &["mb", "mkdir", "mk"],
+        "directories are made by the copy into them; buckets and containers are made with the tools of the store: \
+         aws s3 mb, az storage container create, gcloud storage buckets create",
+    ),
+    (
+        &["rb"],
+        "buckets and containers are removed with the tools of the store: aws s3 rb, az storage container delete, gcloud storage rm",
+    ),
+    (
+        &["du", "size", "ncdu", "tree"],
+        "hakobu ls -R --json has the size of each file: hakobu ls -R --json LOCATION | jq -s 'map(.size_bytes) | add'",
+    ),
+    (
+        &["stat", "head", "touch", "presign", "head-object"],
+        "hakobu ls -l shows mode, owner, size and time of a file or object",
+    ),
+];
+
 /// Returns the lines to print if the first word is an option or the name of another tool.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let first = arguments.get(1)?.to_str()?;
@@ -71,8 +96,16 @@ pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
 }
 
 fn another_tools(name: &str, rest: &[OsString]) -> Option<Vec<String>> {
+    let no_command = || error(&format!("there is no command {name}"));
+    if let Some((_, words)) = NO_COUNTERPARTS.iter().find(|(names, _)| names.contains(&name)) {
+        return Some(vec![no_command(), hint(words)]);
+    }
+    if let ("cat", [place, ..]) = (name, rest) {
+        let command = ["hakobu".into(), "copy".into(), place.clone(), "-".into()];
+        return Some(vec![no_command(), hint(&format!("did you mean: {}", shell::quote_all(&command)))]);
+    }
     let (verb, _) = OTHER_NAMES.iter().find(|(_, names)| names.contains(&name))?;
-    let mut lines = vec![error(&format!("there is no command {name}"))];
+    let mut lines = vec![no_command()];
     if matches!(name, "mv" | "move") {
         lines.push(hint(NEVER_DELETES));
     }
@@ -165,6 +198,22 @@ mod tests {
         assert_eq!(help(&line("help copy")).unwrap(), line("copy --help"));
         assert_eq!(help(&line("help help")).unwrap(), line("--help"));
         assert_eq!(help(&line("copy help")), None);
+    }
+
+    #[test]
+    fn commands_without_a_counterpart_are_explained() {
+        for (typed, words) in [
+            ("rm s3://b/k", "hakobu sync --delete"),
+            ("cat s3://b/k", "did you mean: hakobu copy s3://b/k -"),
+            ("mb s3://b", "aws s3 mb"),
+            ("du s3://b", "hakobu ls -R --json"),
+        ] {
+            let lines = check(&line(typed)).unwrap();
+            assert!(lines.len() == 2 && lines[1].contains(words), "{lines:?}");
+        }
+        for name in NO_COUNTERPARTS.iter().flat_map(|(names, _)| *names) {
+            assert!(!is_verb(name) && !OTHER_NAMES.iter().any(|(_, names)| names.contains(name)), "{name}");
+        }
     }
 
     #[test]

@@ -123,7 +123,14 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
     // A run that ended before any data arrived has no rate.
     let is_nothing = summary.fatal.is_some() && summary.counters.target_written_bytes == 0;
-    report.verified = match transfer.verified && !all_cloned && !is_nothing {
+    // A store compares what it receives with a checksum, or does not return it.
+    let to_store = &summary.requests.target;
+    let by_store = request.verify != Verify::None
+        && !request.dry_run
+        && !request.mode.only_reads()
+        && to_store.put > 0
+        && to_store.unchecked == 0;
+    report.verified = match (transfer.verified || by_store) && !all_cloned && !is_nothing {
         true if request.verify == Verify::Medium => Verified::Medium,
         true => Verified::Wire,
         false => Verified::None,
@@ -180,6 +187,8 @@ fn no_digest(request: &CopyRequest, report: &Report, cloned: bool) -> &'static s
         "nothing was read"
     } else if request.verify == Verify::None {
         "not asked for"
+    } else if cloned && report.requests.target.is_some_and(|requests| requests.copy > 0) {
+        "the store copied it by itself, so no byte was read; --verify wire reads"
     } else if cloned {
         "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads"
     } else if report.bytes.zeros_skipped >= 1 << 30 {

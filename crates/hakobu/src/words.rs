@@ -65,6 +65,15 @@ pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> 
         // No user and no sudo gets round a restricted key.
         "permission_denied" if error.step == ErrorStep::Restriction => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
+        // What was expected is said with the error.
+        "protocol" if is_of_a_store(&error.at) => None,
+        "connection_lost" | "timed_out" if is_of_a_store(&error.at) && machines.only_looks => {
+            Some("check the endpoint and the network, then run the same command again")
+        }
+        "connection_lost" | "timed_out" if is_of_a_store(&error.at) => Some(
+            "check the endpoint and the network, then run the same command again: complete files are not sent again; \
+             --retry-for 10m keeps trying",
+        ),
         // The message of the daemon tells how to make it writable.
         "read_only" if is_of_a_daemon(&error.at) => None,
         "connection_lost" | "timed_out" if machines.only_looks => {

@@ -367,6 +367,7 @@ impl HistorySetting {
             None => Abilities { replaces_whole: self.target_store().is_some(), ..Abilities::default() },
         };
         able.keys = [self.source_store(), self.target_store()];
+        able.change_times = !self.source.starts_with("fuse") && !self.source_is_image();
         let mut able = self.route.limit(able);
         if Self::lies(&self.source).no_xattrs {
             // Attributes that a source cannot have are left as they are. Access control lists are removed, since they

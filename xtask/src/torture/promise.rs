@@ -64,6 +64,8 @@ pub struct Abilities {
     pub keys: [Option<StoreKind>; 2],
     /// True if files are replaced as a whole, never changed in place.
     pub replaces_whole: bool,
+    /// True if the source's file system has times of changes.
+    pub change_times: bool,
     /// The metadata that some step of the history excludes.
     pub left_out: Vec<String>,
 }
@@ -95,6 +97,7 @@ impl Default for Abilities {
             loose: false,
             keys: [None, None],
             replaces_whole: false,
+            change_times: true,
             left_out: Vec::new(),
         }
     }
@@ -371,7 +374,7 @@ impl PromiseBuilder<'_> {
         if step_ns > 1 && there.is_some_and(within_step) {
             expected.free.mtime = true;
         }
-        if there.is_some_and(|there| is_proven(entry, there)) {
+        if there.is_some_and(|there| self.is_proven(entry, there)) {
             // Neither content nor attributes are looked at, even if other attributes are to be preserved than before.
             let is_compared = self.step.by_digest && entry.is_file();
             expected.or.extend(there.filter(|_| !is_compared).map(|there| there.kind.clone()));
@@ -659,7 +662,7 @@ impl PromiseBuilder<'_> {
             // What the listing proves to be equal is left alone, even if it was copied without hard links.
             let is_unproven = |path: &&Name| {
                 let pair = self.source.get(*path).zip(self.target.get(*path));
-                !pair.is_some_and(|(entry, there)| is_proven(entry, there))
+                !pair.is_some_and(|(entry, there)| self.is_proven(entry, there))
             };
             let are_new = are_new && group.iter().all(|path| is_unproven(&path));
             if self.able.hard_links && is_told && are_new && !self.is_shared(inode) && group.len() > 1 {
@@ -670,6 +673,11 @@ impl PromiseBuilder<'_> {
 }
 
 impl PromiseBuilder<'_> {
+    /// Returns true if the listing of a store proves that two entries are equal.
+    fn is_proven(&self, entry: &SeenEntry, there: &SeenEntry) -> bool {
+        (self.able.change_times || entry.stored.is_some()) && is_proven(entry, there)
+    }
+
     /// Returns the files of the source that are reported with the same inode number.
     fn of_same_number(&self, inode: (u64, u64)) -> impl Iterator<Item = &SeenEntry> {
         let numbers = self.able.inode_numbers;

@@ -112,6 +112,12 @@ impl EngineState<'_> {
         source.is_implied() && (there.is_some() || self.setup.target.capabilities().shared_names)
     }
 
+    /// Returns true if the run copies a single name, so that no link to another one can be lost. `is_named`: the user named
+    /// the entry.
+    pub(super) fn is_only_name(&self, is_named: bool) -> bool {
+        is_named && self.setup.job.items.len() == 1
+    }
+
     /// Returns the way in which files may get to the target without being read; `None` if there is none.
     pub(super) fn sharing(&self) -> Option<ContentSharing> {
         let Setup { job, source, target, .. } = self.setup;

@@ -46,6 +46,18 @@ const KEEPS_CHANGE_TIMES: [u64; 8] = [
     0xca45_1a4e, // bcachefs
     OVERLAY,
 ];
+/// File systems that show the modification time as that of the last change. Programs behind FUSE may.
+const LACKS_CHANGE_TIMES: [u64; 9] = [
+    MSDOS,
+    EXFAT,
+    FUSE,
+    0x4244,      // HFS
+    0x9660,      // ISO 9660
+    0x7371_7368, // squashfs
+    0xe0f5_e1e2, // EROFS
+    0x28cd_3d45, // cramfs
+    0x7275,      // romfs
+];
 /// Network file systems, and FUSE, which may be one.
 const NETWORK: [u64; 14] = [
     CIFS,
@@ -153,6 +165,11 @@ pub(crate) fn stability(directory: BorrowedFd<'_>) -> Stability {
 /// Returns true if the file system maintains the time of an inode's last change itself, so that nobody can set it.
 pub(crate) fn keeps_change_times(directory: BorrowedFd<'_>) -> bool {
     KEEPS_CHANGE_TIMES.contains(&kind_of(directory))
+}
+
+/// Returns false if the times of inodes' last changes are known or suspected to be those of other changes.
+pub(crate) fn has_change_times(directory: BorrowedFd<'_>) -> bool {
+    !LACKS_CHANGE_TIMES.contains(&kind_of(directory))
 }
 
 /// Returns true if files on this file system may share blocks with others. Unknown file systems count as sharing.

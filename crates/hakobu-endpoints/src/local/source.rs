@@ -22,7 +22,7 @@ use super::digests::{self, Digester};
 use super::errno::{foreign, place, source_fault};
 use super::extended::{ExtendedReader, seen};
 use super::fetch::PackFetcher;
-use super::file_system::answer_ns;
+use super::file_system::{answer_ns, has_change_times};
 use super::inspection::{extended_of, inspect_content};
 use super::list::{ListParameters, Lister};
 use super::reader::RootReader;
@@ -77,6 +77,7 @@ impl LocalSource {
         put_seen(roots.iter().map(TreeRoot::fd), &mut capabilities);
         // There may be many roots, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
+        capabilities.change_times = roots.iter().all(|root| has_change_times(root.fd().as_fd()));
         let (require, devices, steps) = (Arc::new([]), Arc::default(), TimeSteps::default());
         Ok(Self { roots, capabilities, require, devices, steps, files_only: false })
     }

@@ -34,6 +34,14 @@ impl RequestCounters {
         }
     }
 
+    /// Takes back a request that did not leave this machine.
+    pub(crate) fn take_back(&self, kind: RequestKind, is_retry: bool) {
+        self.kinds[kind as usize].fetch_sub(1, Ordering::Relaxed);
+        if is_retry {
+            self.retries.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn add_sent(&self, bytes: usize) {
         self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -56,6 +64,7 @@ impl RequestCounters {
             sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
             received_bytes: self.received_bytes.load(Ordering::Relaxed),
             kept_digests: 0,
+            unchecked: 0,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use hakobu_core::request::RETRY_FOR_DEFAULT;
 use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{CONTENT_LENGTH, DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method};
@@ -18,6 +19,7 @@ use super::budget::{BudgetShare, RequestBudget, RequestPermit};
 use super::clock::ClockInterval;
 use super::content::ContentBody;
 use super::counts::{RequestCounters, RequestKind};
+use super::retry::{OutageClock, RetryPlan};
 
 /// Time limits of a request.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,8 @@ pub struct HttpLimits {
     pub stall: Duration,
     /// The longest time from the first attempt to the beginning of the last one.
     pub retries: Duration,
+    /// The longest such time while no request succeeds.
+    pub outage: Duration,
     /// The longest such time before the store has ever answered, when a wrong address is more likely than a store that is busy.
     pub first_answer: Duration,
 }
@@ -38,6 +42,7 @@ impl Default for HttpLimits {
             connect: Duration::from_secs(10),
             stall: Duration::from_secs(60),
             retries: Duration::from_secs(300),
+            outage: RETRY_FOR_DEFAULT,
             first_answer: Duration::from_secs(8),
         }
     }
@@ -55,6 +60,14 @@ pub(crate) struct HttpShared {
     pub(crate) counters: Arc<RequestCounters>,
     pub(crate) clock: ClockInterval,
     pub(crate) answer_time: AnswerTime,
+    pub(crate) outage: Arc<OutageClock>,
+}
+
+impl HttpShared {
+    /// Begins the attempts at a request.
+    pub(crate) fn retry_plan(&self) -> RetryPlan {
+        RetryPlan::new(self.limits, &self.outage)
+    }
 }
 
 /// The shortest time from a request to the beginning of its answer, in nanoseconds.
@@ -115,12 +128,21 @@ pub(crate) struct HttpFailure {
     pub(crate) may_repeat: bool,
     /// True if the server may have received the request.
     pub(crate) was_sent: bool,
+    /// True if the name of the server has no address.
+    pub(crate) is_unresolved: bool,
 }
 
 impl HttpFailure {
     fn stalled(limit: Duration, doing: &str) -> Self {
         let cause = format!("{doing} for {} s", limit.as_secs());
-        Self { kind: ErrorKind::TimedOut, cause, hint: None, may_repeat: true, was_sent: true }
+        Self {
+            kind: ErrorKind::TimedOut,
+            cause,
+            hint: None,
+            may_repeat: true,
+            was_sent: true,
+            is_unresolved: false,
+        }
     }
 
     fn of(error: &reqwest::Error) -> Self {
@@ -131,6 +153,7 @@ impl HttpFailure {
             hint,
             may_repeat,
             was_sent: !error.is_connect() && !error.is_builder(),
+            is_unresolved: cause.contains("lookup address"),
         };
         if cause.contains("certificate") {
             return failure(ErrorKind::Protocol, Some(CERTIFICATE), false);
@@ -138,11 +161,19 @@ impl HttpFailure {
         if error.is_builder() {
             return failure(ErrorKind::Usage, None, false);
         }
+        if cause.contains("InvalidContentType") || cause.contains("corrupt message") {
+            return Self {
+                cause: NOT_TLS.to_owned(),
+                ..failure(ErrorKind::Protocol, Some(PLAIN_HTTP), false)
+            };
+        }
         if cause.contains("too large") || cause.contains("invalid HTTP") {
             return failure(ErrorKind::Protocol, Some(NOT_HTTP), false);
         }
         let kind = if error.is_timeout() { ErrorKind::TimedOut } else { ErrorKind::ConnectionLost };
-        failure(kind, None, true)
+        // A server that does not speak TLS may hang up.
+        let hint = cause.contains("tls handshake eof").then_some(PLAIN_HTTP);
+        failure(kind, hint, true)
     }
 
     pub(crate) fn into_error(self, during: &'static str) -> Error {
@@ -155,7 +186,11 @@ impl HttpFailure {
 }
 
 const CERTIFICATE: &str = "name the authority's certificate in SSL_CERT_FILE, or install it on this machine";
-const NOT_HTTP: &str = "the endpoint must be that of an object store";
+const NOT_TLS: &str = "the server does not speak TLS at this port";
+const PLAIN_HTTP: &str = "if the endpoint is one without encryption, write http:// instead of https://";
+/// The remedy for an answer that no store gives.
+pub(super) const NOT_A_STORE: &str = "the endpoint must be that of an object store";
+const NOT_HTTP: &str = "the endpoint must be that of an object store, with https:// if it is encrypted";
 
 /// Returns the words of the innermost cause: what surrounds it says no more than that a request failed.
 fn innermost(error: &reqwest::Error) -> String {
@@ -215,7 +250,11 @@ impl HttpClient {
             building = building.body(reqwest::Body::wrap(content));
         }
         let (sent, began) = (SystemTime::now(), Instant::now());
-        let answer = self.wait(building.send(), &taken).await?;
+        let answer = self.wait(building.send(), &taken).await.inspect_err(|failure| {
+            if !failure.was_sent {
+                self.shared.counters.take_back(request.kind, request.is_retry);
+            }
+        })?;
         permit.answered();
         self.shared.answer_time.add(began.elapsed());
         let (head, body) = http::Response::from(answer).into_parts();
@@ -303,6 +342,7 @@ impl AnswerBody {
                     hint: None,
                     may_repeat: false,
                     was_sent: true,
+                    is_unresolved: false,
                 });
             }
             if first.is_empty() && all.is_empty() {

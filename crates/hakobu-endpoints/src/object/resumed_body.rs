@@ -1,7 +1,5 @@
 //! The body of an object that is being read. Its rest is asked for again if the connection is lost.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures_util::StreamExt;
 use hakobu_core::extent::Extent;
@@ -25,8 +23,8 @@ pub(super) struct BegunBody {
 
 /// A lane that reads objects.
 pub(super) trait RangeReader: Send + Sync + 'static {
-    /// Returns the longest time from the first attempt of a request to the beginning of the last one.
-    fn retries(&self) -> Duration;
+    /// Begins the attempts at a request.
+    fn retry_plan(&self) -> RetryPlan;
 
     /// Returns an error of this kind for an object that is read.
     fn reading_error(&self, kind: ErrorKind, key: &str, cause: &str) -> Error;
@@ -43,7 +41,7 @@ pub(super) trait RangeReader: Send + Sync + 'static {
 /// Returns the body of an object, which `lane` asks for again where it was interrupted.
 pub(super) fn resumed<L: RangeReader>(lane: L, key: &str, begun: BegunBody) -> ObjectBody {
     let BegunBody { head, body, range: left } = begun;
-    let plan = RetryPlan::new(lane.retries());
+    let plan = lane.retry_plan();
     let state =
         ResumedBody { lane, key: key.to_owned(), head: head.clone(), body, left, plan, is_over: false };
     let chunks: BodyStream = Box::pin(futures_util::stream::unfold(state, |mut state| async {
@@ -75,7 +73,7 @@ impl<L: RangeReader> ResumedBody<L> {
                     let length = chunk.len() as u64;
                     self.left =
                         Extent { offset: self.left.offset + length, length: self.left.length - length };
-                    self.plan = RetryPlan::new(self.lane.retries());
+                    self.plan = self.lane.retry_plan();
                     return Some(Ok(chunk));
                 }
                 None if self.left.length == 0 => {

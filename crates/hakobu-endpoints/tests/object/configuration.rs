@@ -76,6 +76,11 @@ fn settings_come_from_where_the_vendors_tools_have_them() {
     let files = [("config", config.as_str()), ("credentials", credentials)];
     assert_eq!(outcome(&[("AWS_PROFILE", "one")], &files), "0 objects");
     assert_eq!(outcome(&[("TEST_PROFILE", "one")], &files), "0 objects");
+    // Keys in the environment may be those of another account.
+    let both = [(id, "test"), (secret, "wrong"), ("TEST_PROFILE", "one")];
+    assert_eq!(outcome(&both, &files), "0 objects");
+    let missing = outcome(&[(id, "test"), (secret, "testtest"), ("TEST_PROFILE", "nosuch")], &files);
+    assert!(missing.starts_with("Unauthenticated") && missing.contains("the profile nosuch"), "{missing}");
     let wrong = outcome(&[("TEST_PROFILE", "two")], &files);
     assert!(wrong.starts_with("Unauthenticated") && wrong.contains("secret"), "{wrong}");
 }

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hakobu_core::ErrorKind;
+use hakobu_core::error::ErrorStep;
+use hakobu_core::store_settings::BucketAddressing;
 use hakobu_endpoints::object::api::{ListStart, PutCondition};
 use hakobu_endpoints::object::credentials::aws::AwsSettings;
 use hakobu_endpoints::object::http::HttpLimits;
@@ -10,7 +12,7 @@ use hakobu_endpoints::object::s3::S3Settings;
 use hakobu_testkit::http::{ScriptedAnswer, ScriptedServer};
 use hakobu_testkit::stores::StoreServer;
 
-use super::{BUCKET, TestLane, assert_names, keys, settings};
+use super::{BUCKET, TestLane, assert_names, impatient, keys, settings};
 
 #[test]
 fn wrong_credentials_end_the_run() {
@@ -101,8 +103,11 @@ fn a_redirect_to_another_host_is_not_followed() {
     let other = ScriptedServer::start(None, |_| ScriptedAnswer::with(200, &[], "")).unwrap();
     let location = format!("Location: {}/bucket/a", other.endpoint);
     let server = ScriptedServer::start(None, move |_| ScriptedAnswer::with(307, &[&location], "")).unwrap();
-    TestLane::behind(&server).put("a", b"x").unwrap_err();
+    let error = TestLane::behind(&server).put("a", b"x").unwrap_err();
     assert_eq!(other.requests().len(), 0);
+    // S3 would have named a region.
+    assert_eq!(error.kind, ErrorKind::Protocol);
+    assert_names(&error, &["the endpoint must be that of"]);
 }
 
 #[test]
@@ -130,6 +135,52 @@ fn archives_and_clocks_are_explained() {
 }
 
 #[test]
+fn an_answer_that_is_no_store_s_is_explained() {
+    for page in ["<html>hello</html>", "<!DOCTYPE html><html><p>hello", "hello", "{}", ""] {
+        let server = ScriptedServer::start(None, move |_| ScriptedAnswer::with(200, &[], page)).unwrap();
+        let error = TestLane::behind(&server).page("", false, ListStart::First, 10).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Protocol, "{page}: {error}");
+        assert_names(
+            &error,
+            &["reading the answer of the store s3://bucket/", "the endpoint must be that of"],
+        );
+    }
+}
+
+#[test]
+fn a_server_without_tls_is_told_at_once() {
+    let server = StoreServer::versitygw().unwrap();
+    let endpoint = server.endpoint.replace("http://", "https://");
+    let begun = Instant::now();
+    let lane = TestLane::new(settings(&endpoint));
+    let error = lane.put("a", b"x").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
+    assert_names(&error, &["does not speak TLS", "http://"]);
+    assert!(begun.elapsed() < Duration::from_secs(8), "it is not repeated");
+}
+
+#[test]
+fn a_bucket_s_host_without_an_address_gets_a_hint() {
+    let addressing = BucketAddressing::Virtual;
+    let lane =
+        TestLane::new(S3Settings { limits: impatient(), addressing, ..settings("http://nowhere.invalid") });
+    assert_names(&lane.put("a", b"x").unwrap_err(), &["address", "--addressing path"]);
+}
+
+#[test]
+fn an_outage_ends_after_its_time() {
+    let server = ScriptedServer::start(None, |_| ScriptedAnswer::with(500, &[], "")).unwrap();
+    let limits = HttpLimits { outage: Duration::from_millis(700), ..HttpLimits::default() };
+    let lane = TestLane::new(S3Settings { limits, ..settings(&server.endpoint) });
+    let begun = Instant::now();
+    let error = lane.put("bad", b"x").unwrap_err();
+    assert_eq!((error.kind, error.step), (ErrorKind::TimedOut, ErrorStep::Request), "{error}");
+    assert!(begun.elapsed() >= Duration::from_millis(700) && begun.elapsed() < Duration::from_secs(60));
+    let repeated = server.requests().len();
+    assert!(repeated > 2, "{repeated}");
+}
+
+#[test]
 fn nobody_listens() {
     let lane = {
         let server = ScriptedServer::start(None, |_| ScriptedAnswer::Cut(Vec::new())).unwrap();
@@ -138,6 +189,7 @@ fn nobody_listens() {
     let error = lane.put("a", b"x").unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionLost);
     assert_names(&error, &["storing the object s3://bucket/a", "connection refused"]);
+    assert!(lane.bucket.requests().is_empty(), "nothing was sent that could be charged");
 }
 
 #[test]

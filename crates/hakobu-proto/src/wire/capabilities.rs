@@ -46,7 +46,7 @@ mirror! {
     } without {
         // No store is reached by this protocol.
         listed, clock, request_costs, shared_names, attributes_first, tells_links, copies_within,
-        fills_holes, key_order
+        fills_holes, key_order, change_times
     }
 }
 

@@ -50,6 +50,7 @@ mirror! {
         Connect,
         Write,
         Restriction,
+        Request,
     }
 }
 

@@ -1,6 +1,5 @@
 //! The verb `ls`, from the arguments to the exit code.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -31,6 +30,8 @@ const SCHEMA: &str = "hakobu.ls/1";
 const PARTLY: u8 = 3;
 /// The time that a run has to end after an interruption. Nothing has to be removed.
 const FAREWELL: Duration = Duration::from_millis(300);
+/// The value of what a listing does not show.
+const UNKNOWN: &str = "?";
 /// The number of bytes of output that are printed at a time.
 const HELD_BYTES: usize = 64 * 1024;
 
@@ -42,9 +43,10 @@ struct JsonEntry<'a> {
     path: JsonPath,
     kind: &'static str,
     size_bytes: u64,
-    mode: String,
-    uid: u32,
-    gid: u32,
+    /// `None`, as the three below, if the listing does not show it.
+    mode: Option<String>,
+    uid: Option<u32>,
+    gid: Option<u32>,
     owner: Option<&'a str>,
     group: Option<&'a str>,
     modified: Option<String>,
@@ -58,7 +60,8 @@ follows that of its parent, and paths are relative to LOCATION. Characters that 
 host is listed through its SFTP server, so it needs no hakobu.
 
 The long form has the mode, owner, group, size in bytes and modification time. Over SFTP, owners are numbers; \
-of a device node, the size column has the device number, or `?` over SFTP. \
+of a device node, the size column has the device number, or `?` over SFTP. In S3, a listing shows only sizes and the times \
+of uploads: what is unknown is `?`, in JSON null, and symbolic links look like files. A single object is shown with all. \
 Symbolic links are not followed, except LOCATION itself.
 
 Examples:
@@ -196,11 +199,11 @@ fn print(entries: &DirectoryEntries<'_>, form: Form<'_>) -> Result<u8> {
             false => [entries.path.as_bytes(), b"/", name].concat(),
         };
         let line = match form {
-            Form::Json => json(&path, entry, entries.names)?,
+            Form::Json => json(&path, entry, entries)?,
             Form::Short => shown(&path, entry),
             Form::Long(zone, knows_devices) => {
-                let [owner, group] = accounts(entry).map(|account| name_of(account, entries.names));
-                let (mode, time) = (mode(entry), local_time(entry.mtime, zone));
+                let [owner, group] = accounts(entry).map(|account| name_of(account, entries));
+                let (mode, time) = (mode(entry, entries.listed.modes), local_time(entry.mtime, zone));
                 let size = size(entry, knows_devices);
                 let Widths { owner: owner_width, group: group_width, size: size_width } = widths;
                 format!(
@@ -233,8 +236,7 @@ impl Widths {
     fn of(entries: &DirectoryEntries<'_>, knows_devices: bool) -> Self {
         let mut widths = Self::default();
         for entry in (0..entries.listing.len()).map(|index| entries.listing.metadata(index)) {
-            let [owner, group] =
-                accounts(entry).map(|account| name_of(account, entries.names).chars().count());
+            let [owner, group] = accounts(entry).map(|account| name_of(account, entries).chars().count());
             widths.owner = widths.owner.max(owner);
             widths.group = widths.group.max(group);
             widths.size = widths.size.max(size(entry, knows_devices).len());
@@ -248,8 +250,12 @@ fn accounts(entry: &EntryMetadata) -> [AccountId; 2] {
 }
 
 /// Returns the name of an account, or its number.
-fn name_of(account: AccountId, names: &HashMap<AccountId, Vec<u8>>) -> String {
-    names.get(&account).map_or_else(|| account.number().to_string(), |name| lossy(name))
+fn name_of(account: AccountId, entries: &DirectoryEntries<'_>) -> String {
+    match entries.names.get(&account) {
+        _ if !entries.listed.owners => UNKNOWN.to_owned(),
+        Some(name) => lossy(name),
+        None => account.number().to_string(),
+    }
 }
 
 /// Returns the path for people. That of a directory ends in a slash.
@@ -269,8 +275,8 @@ fn size(entry: &EntryMetadata, knows_devices: bool) -> String {
     }
 }
 
-/// Returns kind and permissions as `ls` shows them: `drwxr-xr-x`.
-fn mode(entry: &EntryMetadata) -> String {
+/// Returns kind and permissions as `ls` shows them: `drwxr-xr-x`, or `d?????????` if they are unknown.
+fn mode(entry: &EntryMetadata, is_known: bool) -> String {
     let kind = match entry.kind {
         EntryKind::File => '-',
         EntryKind::Directory => 'd',
@@ -282,6 +288,10 @@ fn mode(entry: &EntryMetadata) -> String {
     };
     let bit = |bit: u32| entry.mode & bit != 0;
     let mut words = String::from(kind);
+    if !is_known {
+        words.push_str(&UNKNOWN.repeat(9));
+        return words;
+    }
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
         words.push(if bit(0o4 << shift) { 'r' } else { '-' });
         words.push(if bit(0o2 << shift) { 'w' } else { '-' });
@@ -306,7 +316,8 @@ fn local_time(time: FileTime, zone: &TimeZone) -> String {
     local.map_or_else(|| time.seconds.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-fn json(path: &[u8], entry: &EntryMetadata, names: &HashMap<AccountId, Vec<u8>>) -> Result<String> {
+fn json(path: &[u8], entry: &EntryMetadata, entries: &DirectoryEntries<'_>) -> Result<String> {
+    let DirectoryEntries { names, listed, .. } = entries;
     let [owner, group] =
         accounts(entry).map(|account| names.get(&account).and_then(|name| str::from_utf8(name).ok()));
     let is_name = |name: &&str| name.parse::<u32>().is_err();
@@ -315,9 +326,9 @@ fn json(path: &[u8], entry: &EntryMetadata, names: &HashMap<AccountId, Vec<u8>>)
         path: JsonPath::new(path),
         kind: kind_name(entry.kind),
         size_bytes: entry.size_bytes,
-        mode: format!("{:04o}", entry.mode),
-        uid: entry.uid,
-        gid: entry.gid,
+        mode: listed.modes.then(|| format!("{:04o}", entry.mode)),
+        uid: listed.owners.then_some(entry.uid),
+        gid: listed.owners.then_some(entry.gid),
         owner: owner.filter(is_name),
         group: group.filter(is_name),
         modified: timestamp(entry.mtime).map(|time| time.to_string()),
@@ -345,12 +356,13 @@ mod tests {
 
     #[test]
     fn modes_are_shown_as_by_ls() {
-        let shown = |kind, bits| mode(&EntryMetadata { mode: bits, ..EntryMetadata::new(kind) });
+        let shown = |kind, bits| mode(&EntryMetadata { mode: bits, ..EntryMetadata::new(kind) }, true);
         assert_eq!(shown(EntryKind::File, 0o644), "-rw-r--r--");
         assert_eq!(shown(EntryKind::Directory, 0o1777), "drwxrwxrwt");
         assert_eq!(shown(EntryKind::File, 0o6750), "-rwsr-s---");
         assert_eq!(shown(EntryKind::File, 0o7000), "---S--S--T");
         assert_eq!(shown(EntryKind::Symlink, 0o777), "lrwxrwxrwx");
+        assert_eq!(mode(&EntryMetadata::new(EntryKind::Directory), false), "d?????????");
     }
 
     #[test]

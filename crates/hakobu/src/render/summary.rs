@@ -327,7 +327,7 @@ fn sampled(report: &Report, language: Language) -> Option<String> {
     let share = 1.0 - 0.05_f64.powf(1.0 / read as f64);
     Some(localized!(
         language,
-        "the content of {} files was compared, taken at random: with 95 % confidence less than {} % of the files differ",
+        "the content of {} files, chosen at random, is equal: with 95 % confidence, that of fewer than {} % of all files differs",
         language.count(read),
         format!("{:.2}", share * 100.0)
     ))
@@ -417,12 +417,21 @@ fn check(report: &Report) -> &'static str {
     match report.verified {
         Verified::Medium => "read back from the medium and compared",
         Verified::Wire if report.transport == UsedTransport::Rsync => "checked by rsync's own checksums",
+        Verified::Wire if is_to_store(report) => "checked by the checksums of the store",
         Verified::Wire => "digests compared",
         Verified::None if report.dry_run || report.only_compared => "nothing written",
         // ssh detects changes in transit, but no errors at either end.
         Verified::None if report.transport.relies_on_ssh() => "checked by ssh alone, no digests compared",
+        Verified::None if is_to_store(report) && report.requests.target.is_some_and(|sent| sent.put == 0) => {
+            "copied by the store itself"
+        }
         Verified::None => "not checked",
     }
+}
+
+/// Returns true if the target is in a store that counts requests.
+fn is_to_store(report: &Report) -> bool {
+    report.requests.target.is_some()
 }
 
 /// How long the service was stopped at most.

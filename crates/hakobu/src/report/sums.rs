@@ -21,6 +21,13 @@ pub fn entries(report: &Report, language: Language) -> Option<PageSection> {
         (counts.attributes_only, ("attributes only", "属性のみ更新")),
         (counts.different, ("different", "差異あり")),
         (counts.compared, ("content compared", "内容を比較")),
+        (
+            counts.examined,
+            (
+                "examined: asked for one by one, as the listing does not show enough",
+                "個別に照会(一覧だけでは判断できないもの)",
+            ),
+        ),
         (counts.deleted, ("deleted from the target", "コピー先から削除")),
         (counts.only_in_target, ("only in the target", "コピー先にのみ存在")),
         (counts.skipped, ("skipped", "スキップ")),

@@ -294,13 +294,18 @@ const STEPS: [NamedMeaning; 30] = [
 ];
 
 /// Why there is no digest, in the words of the report.
-const NO_DIGEST: [NamedMeaning; 6] = [
+const NO_DIGEST: [NamedMeaning; 7] = [
     ("nothing was read", "nothing was read", "データを読み取っていません"),
     ("not asked for", "not asked for", "計算を指定していません"),
     (
         "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads",
         "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads",
         "コピー元とブロックを共有(reflink)したため、データを読み取っていません(--verify wire で読み取ります)",
+    ),
+    (
+        "the store copied it by itself, so no byte was read; --verify wire reads",
+        "the store copied it by itself, so no byte was read; --verify wire reads",
+        "ストア自体がコピーしたため、データを読み取っていません(--verify wire で読み取ります)",
     ),
     (
         "it has holes of 1 GiB or more, of which none was taken; --verify wire takes one",

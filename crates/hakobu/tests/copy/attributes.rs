@@ -13,13 +13,13 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, setxattr, utime
 use crate::program::*;
 
 /// A file system in a file, made with options and mounted.
-struct Disk {
+pub struct Disk {
     place: tempfile::TempDir,
     device: Option<String>,
 }
 
 impl Disk {
-    fn new(make: &[&str]) -> Self {
+    pub fn new(make: &[&str]) -> Self {
         let place = place();
         let (image, at) = (place.path().join("image"), place.path().join("at"));
         fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
@@ -49,7 +49,7 @@ impl Disk {
         disk
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.place.path().join("at").join(name)
     }
 }

@@ -48,6 +48,7 @@ mod settings;
 mod slow;
 mod store_costs;
 mod store_evidence;
+mod store_faults;
 mod store_links;
 mod stores;
 mod streams;

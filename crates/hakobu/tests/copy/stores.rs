@@ -9,6 +9,7 @@ use std::time::Duration;
 use hakobu_testkit::stores::StoreServer;
 use tempfile::TempDir;
 
+use crate::attributes::Disk;
 use crate::program::*;
 
 /// A directory to run in, and a server whose credentials are in the environment.
@@ -341,4 +342,27 @@ fn a_local_backup_that_was_restored_after_the_upload_is_no_proof() {
     let (code, out, err) = all.run("copy s3://bucket/tree/ back");
     assert_eq!(code, 0, "{out}{err}");
     assert_eq!(fs::read(at("back/a")).unwrap(), b"CONTENT");
+}
+
+/// Some file systems show the modification time as that of the last change.
+#[test]
+fn without_change_times_no_older_file_passes_for_the_one_that_was_uploaded() {
+    let (all, disk) = (Surroundings::new(), Disk::new(&["mkfs.exfat"]));
+    let write = |content: &str, date: &str| {
+        fs::write(disk.at("tree/a"), content).unwrap();
+        let touch = |path| Command::new("touch").args(["-d", date]).arg(disk.at(path)).status();
+        assert!(["tree/a", "tree"].map(touch).into_iter().all(|ended| ended.unwrap().success()));
+    };
+    fs::create_dir(disk.at("tree")).unwrap();
+    write("content", "2020-02-02");
+    let copy = || ended(all.command("copy").arg(disk.at("tree/")).arg("s3://bucket/tree"));
+    let (code, out, err) = copy();
+    assert_eq!(code, 0, "{out}{err}");
+    std::thread::sleep(Duration::from_secs(3));
+    let (code, out, err) = copy();
+    assert_eq!(code, 0, "{out}{err}");
+    write("CONTENT", "2019-01-01");
+    let (code, out, err) = copy();
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(fs::read(all.server.data().join("bucket/tree/a")).unwrap(), b"CONTENT", "{out}");
 }

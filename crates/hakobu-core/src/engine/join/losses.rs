@@ -225,6 +225,7 @@ impl Join<'_> {
         if source.kind == EntryKind::File
             && setup.job.hard_links
             && apart
+            && !self.shared.is_only_name(self.target_name.is_some())
             && source.links > 1
             && there.is_none_or(|there| there.links <= 1)
         {

@@ -279,6 +279,8 @@ impl Worker<'_> {
                 let differs = there.is_some_and(|there| !there.same_extended(metadata));
                 let touched = differs || there.map(EntryMetadata::attributes) != Some(metadata.attributes());
                 let counted = match there {
+                    // The top of a bucket has no object that could have attributes.
+                    Some(there) if verifies && there.is_implied() => CountedDirectory::Unchanged,
                     Some(there) if verifies => self.compare_top(&place.1, metadata, there),
                     Some(there) if !same_attributes(metadata, there, &self.shared.able) => {
                         if self.shared.setup.job.dry_run {

@@ -345,8 +345,11 @@ impl Worker<'_> {
             self.shared.queue.draft_done();
             return self.large_compared(file);
         }
-        // A stream has only one version.
-        let may_change = file.kind.is_new_file() && !file.is_open_ended();
+        // A stream has only one version, and cannot be read again, however short it is. The times of a device do not tell
+        // whether its content has changed.
+        let may_change = file.kind.is_new_file()
+            && !self.shared.setup.source.capabilities().stream
+            && file.source.metadata.kind != EntryKind::BlockDevice;
         if may_change && self.shared.evidence.must_recheck() && !self.recheck_file(file)? {
             return Ok(());
         }

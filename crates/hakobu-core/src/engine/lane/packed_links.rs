@@ -79,7 +79,8 @@ impl Worker<'_> {
             true => self.shared.links.enter(inode, None, || follower, now.links),
             false => LinkAction::TooMany,
         };
-        if matches!(entered, LinkAction::TooMany) && now.kind == EntryKind::File {
+        let is_lost = !self.shared.is_only_name(task.picks.target_name.is_some());
+        if matches!(entered, LinkAction::TooMany) && now.kind == EntryKind::File && is_lost {
             let example = example.as_bytes().to_vec();
             let loss = Loss { what: LossKind::HardLinks, count: 1, at_target: false, example };
             self.shared.record.losses(vec![loss]);

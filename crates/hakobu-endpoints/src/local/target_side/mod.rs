@@ -113,6 +113,7 @@ impl LocalTarget {
         policy.times = capabilities.clone();
         capabilities.names = file_system::rules(root.fd().as_fd(), !grant.only_reads);
         capabilities.answer_ns = file_system::answer_ns(root.fd().as_fd());
+        capabilities.change_times = file_system::has_change_times(root.fd().as_fd());
         if let Ok(figures) = fstatvfs(root.fd()) {
             capabilities.read_only = figures.f_flag.contains(StatVfsMountFlags::RDONLY);
             capabilities.free_bytes = free_bytes(&figures);

@@ -1,8 +1,6 @@
 //! Containers, shared by the lanes of an endpoint.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::key_spelling::KeySpelling;
@@ -71,8 +69,6 @@ pub struct AzureContainer {
     pub(super) new_objects: AzureNewObjects,
     pub(super) http: Arc<HttpShared>,
     pub(super) credentials: AzureCredentials,
-    /// True since the store has answered anything.
-    has_answered: AtomicBool,
 }
 
 impl AzureContainer {
@@ -103,18 +99,7 @@ impl AzureContainer {
             None => format!("az://{container}"),
         };
         let http = Arc::new(HttpShared { limits, ..HttpShared::default() });
-        let has_answered = AtomicBool::new(false);
-        Ok(Arc::new(Self { location, target, new_objects, http, credentials, has_answered }))
-    }
-
-    pub(super) fn set_answered(&self) {
-        self.has_answered.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the longest time from the first attempt of a request to the beginning of the last one.
-    pub(super) fn retries(&self) -> Duration {
-        let HttpLimits { retries, first_answer, .. } = self.http.limits;
-        if self.has_answered.load(Ordering::Relaxed) { retries } else { retries.min(first_answer) }
+        Ok(Arc::new(Self { location, target, new_objects, http, credentials }))
     }
 
     pub(super) fn location_of(&self, key: &str) -> String {

@@ -12,6 +12,7 @@ use http::header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, LAST_MODIFIED, R
 use http::{HeaderMap, Method};
 
 use super::list::tier;
+use super::refusal::AzureRefusal;
 use super::request::{AzureAnswer, AzureFailure, AzureLane, AzureRequest, blob_name};
 use super::spelling::{etag_of, md5_of};
 use crate::object::api::{BodyStream, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
@@ -103,7 +104,7 @@ impl RepeatedBody {
                     let length = chunk.len() as u64;
                     self.left =
                         Extent { offset: self.left.offset + length, length: self.left.length - length };
-                    self.plan = RetryPlan::new(self.lane.container.http.limits.retries);
+                    self.plan = self.lane.container.http.retry_plan();
                     return Some(Ok(chunk));
                 }
                 None if self.left.length == 0 => {
@@ -206,7 +207,7 @@ impl AzureLane {
             head: head.clone(),
             body,
             left,
-            plan: RetryPlan::new(self.container.http.limits.retries),
+            plan: self.container.http.retry_plan(),
             is_over: false,
         };
         let chunks: BodyStream = Box::pin(futures_util::stream::unfold(state, |mut state| async {
@@ -236,6 +237,11 @@ impl AzureLane {
         let wrong = |cause| self.error_of(ErrorKind::Protocol, READING, key, cause);
         let (found, size_bytes) = placed(&answer, range).map_err(wrong)?;
         let head = head_of(&answer.headers, size_bytes).ok_or_else(|| wrong("the answer has no time"))?;
+        if head.is_archived {
+            // Azure itself refuses to read it. Emulators do not, and what works there should not fail with Azure.
+            let refusal = AzureRefusal::archived();
+            return Err(self.error(&request, AzureFailure::Refused { refusal, may_be_done: false }));
+        }
         // Something between here and there may ignore conditions.
         let is_other = version.is_some_and(|version| {
             version.etag.is_some() && version.etag != head.version.etag && head.version.etag.is_some()

@@ -86,6 +86,11 @@ impl AzureRefusal {
         refusal
     }
 
+    /// Returns the answer to a request for the content of an archived blob.
+    pub(crate) fn archived() -> Self {
+        Self { status: 409, code: "BlobArchived".to_owned(), ..Self::default() }
+    }
+
     /// Returns true if this is one of Azure's codes.
     pub(crate) fn is(&self, codes: &[&str]) -> bool {
         codes.contains(&self.code.as_str())

@@ -13,8 +13,8 @@ use super::refusal::{AuthKind, AzureRefusal, AzureRemedy, RefusedByAzure};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::azure::AzureProof;
 use crate::object::credentials::azure::shared_key::SignedRequest;
-use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest};
-use crate::object::retry::RetryPlan;
+use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
+use crate::object::retry::repeated;
 use crate::object::s3::spelling::{encode_key, encode_value};
 
 /// The largest answer that is read as a whole: a page of 5 000 blobs with all the metadata that each may have.
@@ -158,13 +158,14 @@ impl AzureLane {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| AzureFailure::Failed(self.at(request, error)))?;
         }
-        let mut plan = RetryPlan::new(self.container.retries());
+        let mut plan = self.container.http.retry_plan();
         let (mut may_renew, mut may_be_damaged) = (true, true);
         loop {
-            let proof = self.container.credentials.proof().await.map_err(AzureFailure::Failed)?;
+            let proof =
+                self.container.credentials.proof().await.map_err(|error| self.without_proof(error))?;
             let refusal = match self.attempt::<B>(request, &proof, plan.is_retry()).await {
                 Ok(answer) => {
-                    self.container.set_answered();
+                    self.container.http.outage.succeeded();
                     return Ok(answer);
                 }
                 Err(AzureAttempt::NoAnswer(failure)) => {
@@ -181,7 +182,10 @@ impl AzureLane {
                 }
                 Err(AzureAttempt::Refused(refusal)) => refusal,
             };
-            self.container.set_answered();
+            match refusal.remedy() {
+                AzureRemedy::Repeat { .. } => self.container.http.outage.answered(),
+                _ => self.container.http.outage.succeeded(),
+            }
             let may_be_done = plan.may_be_done();
             if !refusal.is_certain() {
                 plan.note_uncertain();
@@ -190,7 +194,8 @@ impl AzureLane {
                 (AzureRemedy::Repeat { .. }, _) => true,
                 (AzureRemedy::RepeatOnce, _) => std::mem::take(&mut may_be_damaged),
                 (AzureRemedy::RenewToken, AzureProof::Token(token)) if std::mem::take(&mut may_renew) => {
-                    self.container.credentials.renew(token).await.map_err(AzureFailure::Failed)?;
+                    let renewed = self.container.credentials.renew(token).await;
+                    renewed.map_err(|error| self.without_proof(error))?;
                     continue;
                 }
                 _ => false,
@@ -266,7 +271,7 @@ impl AzureLane {
             AzureFailure::Refused { refusal, .. } => refusal,
         };
         let key = request.key.unwrap_or_default();
-        refusal.into_error(&RefusedByAzure {
+        repeated(refusal.into_error(&RefusedByAzure {
             during: request.during,
             location: self.container.location_of(key),
             account: &self.container.target.account,
@@ -278,16 +283,21 @@ impl AzureLane {
                 AzureProof::Sas(_) => AuthKind::Sas,
                 AzureProof::Token(_) => AuthKind::Token,
             },
-        })
+        }))
     }
 
     /// Returns an error of this kind for an object.
     pub(crate) fn error_of(&self, kind: ErrorKind, during: &'static str, key: &str, cause: &str) -> Error {
-        Error::new(kind, during, cause).at(self.container.location_of(key))
+        let error = repeated(Error::new(kind, during, cause)).at(self.container.location_of(key));
+        if kind == ErrorKind::Protocol { error.hint(NOT_A_STORE) } else { error }
+    }
+
+    fn without_proof(&self, error: Error) -> AzureFailure {
+        AzureFailure::Failed(error.at(self.container.location_of("")))
     }
 
     fn at(&self, request: &AzureRequest<'_>, error: Error) -> Error {
-        error.at(self.container.location_of(request.key.unwrap_or_default()))
+        repeated(error).at(self.container.location_of(request.key.unwrap_or_default()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::meta::region::RegionProviderChain;
-use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
 use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::provider::ProvideCredentials;
 use aws_credential_types::provider::error::CredentialsError;
@@ -19,7 +19,8 @@ use super::SigningKeys;
 const DEFAULT_REGION: &str = "us-east-1";
 /// The time before the end of credentials at which they are renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(180);
-const LOADING: &str = "reading the credentials";
+/// The step of errors. The location follows it.
+const LOADING: &str = "reading the credentials for";
 const HINT: &str =
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/config";
 const SSO_HINT: &str = "log in again with aws sso login";
@@ -142,6 +143,10 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).region(region);
     if let Some(name) = &settings.profile {
         loader = loader.profile_name(name);
+        // A profile that was named counts before keys in the environment, which may be those of another account.
+        loader = loader.credentials_provider(
+            ProfileFileCredentialsProvider::builder().profile_name(name.as_str()).build(),
+        );
     }
     if settings.is_anonymous || settings.keys.is_some() {
         loader = loader.no_credentials();
@@ -164,7 +169,7 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
                     session_token: keys.session_token().map(str::to_owned),
                     expires: keys.expiry(),
                 })),
-                Err(error) => Err(error_of(&error)),
+                Err(error) => Err(error_of(&error, settings.profile.as_deref())),
             })
         }
         _ => None,
@@ -172,7 +177,7 @@ async fn load(settings: &AwsSettings) -> AwsConfiguration {
     AwsConfiguration { region, endpoint, keys }
 }
 
-fn error_of(error: &CredentialsError) -> Error {
+fn error_of(error: &CredentialsError, profile: Option<&str>) -> Error {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -180,7 +185,13 @@ fn error_of(error: &CredentialsError) -> Error {
     let words = cause.to_string();
     let hint = if words.to_lowercase().contains("sso") { SSO_HINT } else { HINT };
     let words = match error {
-        CredentialsError::CredentialsNotLoaded(_) => "there are none for AWS".to_owned(),
+        CredentialsError::CredentialsNotLoaded(_) => {
+            let named = std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty());
+            match profile.map(str::to_owned).or(named) {
+                Some(profile) => format!("there are none in the profile {profile}, if it exists"),
+                None => "there are none, neither in the environment nor in a profile".to_owned(),
+            }
+        }
         _ => words,
     };
     Error::new(ErrorKind::Unauthenticated, LOADING, words).hint(hint)

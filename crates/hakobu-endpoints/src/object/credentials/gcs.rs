@@ -205,7 +205,10 @@ struct CredentialFile {
 
 /// Reads a file of credentials.
 fn read(path: &Path) -> Result<(GoogleTokenSource, Option<String>)> {
-    let at = |error: Error| error.at(path.as_os_str().as_encoded_bytes());
+    let at = |error: Error| {
+        let error = Error { during: "reading the credentials in".into(), ..error };
+        error.at(path.as_os_str().as_encoded_bytes())
+    };
     let wrong = |kind, words: &str| at(Error::new(kind, LOADING, words));
     let content = std::fs::metadata(path).and_then(|found| match found.len() <= FILE_BYTES_MAX {
         true => std::fs::read(path),

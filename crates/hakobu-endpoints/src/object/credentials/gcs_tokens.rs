@@ -11,7 +11,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::HeaderValue;
 use serde::Deserialize;
 
-pub(super) const LOADING: &str = "reading the credentials";
+/// The step of errors. The location follows it.
+pub(super) const LOADING: &str = "reading the credentials for";
 const LOGIN: &str = "log in with gcloud auth application-default login";
 pub(super) const HINT: &str = "log in with gcloud auth application-default login, or name the key file of a service \
     account in GOOGLE_APPLICATION_CREDENTIALS";
@@ -92,7 +93,7 @@ struct RefusedToken {
 
 /// Returns the error for a machine that has no credentials at all.
 pub(super) fn none() -> Error {
-    unauthenticated("there are none for Google").hint(HINT)
+    unauthenticated("there are none, and this machine has no service account").hint(HINT)
 }
 
 fn unauthenticated(words: impl Into<String>) -> Error {

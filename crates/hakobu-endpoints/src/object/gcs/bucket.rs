@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use hakobu_core::key_spelling::KeySpelling;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -112,8 +111,6 @@ pub struct GcsBucket {
     pub(super) part_sums: Mutex<PartSums>,
     /// True since a request for it or something in it succeeded: from then on, a missing object is only that.
     exists: AtomicBool,
-    /// True since the store has answered anything.
-    has_answered: AtomicBool,
     /// True since the server has shown that it has objects in the interface in JSON only.
     pub(super) lacks_xml: AtomicBool,
     /// True since the server has shown that it knows no uploads in parts.
@@ -153,7 +150,6 @@ impl GcsBucket {
             paying_project,
             part_sums: Mutex::default(),
             exists: AtomicBool::new(false),
-            has_answered: AtomicBool::new(false),
             lacks_xml: AtomicBool::new(false),
             lacks_multipart: AtomicBool::new(false),
         }))
@@ -165,16 +161,6 @@ impl GcsBucket {
 
     pub(super) fn set_known(&self) {
         self.exists.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn set_answered(&self) {
-        self.has_answered.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the longest time from the first attempt of a request to the beginning of the last one.
-    pub(super) fn retries(&self) -> Duration {
-        let HttpLimits { retries, first_answer, .. } = self.http.limits;
-        if self.has_answered.load(Ordering::Relaxed) { retries } else { retries.min(first_answer) }
     }
 
     pub(super) fn location_of(&self, key: &str) -> String {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 use hakobu_core::entry::FileTime;
@@ -19,6 +19,7 @@ use crate::object::api::{ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVer
 use crate::object::counts::RequestKind;
 use crate::object::http::{AnswerBody, HttpFailure};
 use crate::object::resumed_body::{BegunBody, REPLACED, RangeReader, resumed};
+use crate::object::retry::RetryPlan;
 use crate::object::s3::spelling::crc32c_of;
 
 const READING: &str = "reading the object";
@@ -75,8 +76,8 @@ fn content_range(headers: &HeaderMap) -> Option<(Extent, u64)> {
 }
 
 impl RangeReader for Arc<GcsLane> {
-    fn retries(&self) -> Duration {
-        self.bucket.http.limits.retries
+    fn retry_plan(&self) -> RetryPlan {
+        self.bucket.http.retry_plan()
     }
 
     fn reading_error(&self, kind: ErrorKind, key: &str, cause: &str) -> Error {

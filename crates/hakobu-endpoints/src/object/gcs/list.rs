@@ -105,8 +105,7 @@ impl GcsLane {
         })?;
         serde_json::from_slice(&answer.body).map_err(|_| {
             let cause = "the answer is no page of objects";
-            let error = self.error_of(ErrorKind::Protocol, LISTING, query.prefix, cause);
-            error.hint("the endpoint must be that of a store with the interface of Google Cloud Storage")
+            self.error_of(ErrorKind::Protocol, LISTING, query.prefix, cause)
         })
     }
 }

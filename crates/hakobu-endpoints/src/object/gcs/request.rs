@@ -11,8 +11,8 @@ use super::bucket::GcsBucket;
 use super::refusal::{GcsRefusal, GcsRemedy, RefusedGcsRequest};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::gcs_tokens::AccessToken;
-use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest};
-use crate::object::retry::RetryPlan;
+use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
+use crate::object::retry::repeated;
 use crate::object::s3::check_key;
 use crate::object::s3::spelling::encode_value;
 
@@ -158,13 +158,13 @@ impl GcsLane {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| GcsFailure::Failed(self.at(request, error)))?;
         }
-        let mut plan = RetryPlan::new(self.bucket.retries());
+        let mut plan = self.bucket.http.retry_plan();
         let (mut may_renew, mut may_be_damaged) = (true, true);
         loop {
-            let token = self.bucket.credentials.token().await.map_err(GcsFailure::Failed)?;
+            let token = self.bucket.credentials.token().await.map_err(|error| self.without_token(error))?;
             let refusal = match self.attempt::<B>(request, token.as_ref(), plan.is_retry()).await {
                 Ok(answer) => {
-                    self.bucket.set_answered();
+                    self.bucket.http.outage.succeeded();
                     return Ok(answer);
                 }
                 Err(GcsAttemptFailure::NoAnswer(failure)) => {
@@ -180,7 +180,10 @@ impl GcsLane {
                 }
                 Err(GcsAttemptFailure::Refused(refusal)) => refusal,
             };
-            self.bucket.set_answered();
+            match refusal.remedy() {
+                GcsRemedy::Repeat { .. } => self.bucket.http.outage.answered(),
+                _ => self.bucket.http.outage.succeeded(),
+            }
             let may_be_done = plan.may_be_done();
             if !refusal.is_certain() {
                 plan.note_uncertain();
@@ -189,7 +192,8 @@ impl GcsLane {
                 (GcsRemedy::Repeat { .. }, _) => true,
                 (GcsRemedy::RepeatOnce, _) => std::mem::take(&mut may_be_damaged),
                 (GcsRemedy::RenewToken, Some(token)) if std::mem::take(&mut may_renew) => {
-                    self.bucket.credentials.renew(token).await.map_err(GcsFailure::Failed)?;
+                    let renewed = self.bucket.credentials.renew(token).await;
+                    renewed.map_err(|error| self.without_token(error))?;
                     continue;
                 }
                 _ => false,
@@ -243,22 +247,27 @@ impl GcsLane {
     }
 
     fn refusal(&self, during: &'static str, key: &str, refusal: GcsRefusal) -> Error {
-        refusal.into_error(RefusedGcsRequest {
+        repeated(refusal.into_error(RefusedGcsRequest {
             during,
             location: self.bucket.location_of(key),
             bucket: &self.bucket.name,
             has_credentials: self.bucket.credentials.are_used(),
             has_project: self.bucket.paying_project.is_some(),
-        })
+        }))
     }
 
     /// Returns an error of this kind for an object.
     pub(crate) fn error_of(&self, kind: ErrorKind, during: &'static str, key: &str, cause: &str) -> Error {
-        Error::new(kind, during, cause).at(self.bucket.location_of(key))
+        let error = repeated(Error::new(kind, during, cause)).at(self.bucket.location_of(key));
+        if kind == ErrorKind::Protocol { error.hint(NOT_A_STORE) } else { error }
+    }
+
+    fn without_token(&self, error: Error) -> GcsFailure {
+        GcsFailure::Failed(error.at(self.bucket.location_of("")))
     }
 
     fn at(&self, request: &GcsRequest<'_>, error: Error) -> Error {
-        error.at(self.bucket.location_of(request.key.unwrap_or_default()))
+        repeated(error).at(self.bucket.location_of(request.key.unwrap_or_default()))
     }
 }
 

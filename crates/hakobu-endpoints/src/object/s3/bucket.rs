@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::key_spelling::KeySpelling;
@@ -83,8 +82,6 @@ pub struct S3Bucket {
     target: Mutex<Arc<S3Target>>,
     /// True since a request for it or something in it succeeded: from then on, a missing object is only that.
     exists: AtomicBool,
-    /// True since the store has answered anything.
-    has_answered: AtomicBool,
 }
 
 impl S3Bucket {
@@ -114,7 +111,6 @@ impl S3Bucket {
             credentials,
             target: Mutex::new(Arc::new(target)),
             exists: AtomicBool::new(false),
-            has_answered: AtomicBool::new(false),
         }))
     }
 
@@ -124,16 +120,6 @@ impl S3Bucket {
 
     pub(super) fn is_known(&self) -> bool {
         self.exists.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_answered(&self) {
-        self.has_answered.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the longest time from the first attempt of a request to the beginning of the last one.
-    pub(super) fn retries(&self) -> Duration {
-        let HttpLimits { retries, first_answer, .. } = self.http.limits;
-        if self.has_answered.load(Ordering::Relaxed) { retries } else { retries.min(first_answer) }
     }
 
     pub(super) fn set_known(&self) {

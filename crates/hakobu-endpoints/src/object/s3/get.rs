@@ -1,7 +1,7 @@
 //! Objects and their metadata: GetObject and HeadObject.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
@@ -17,6 +17,7 @@ use crate::object::content_mark::md5_of;
 use crate::object::counts::RequestKind;
 use crate::object::http::AnswerBody;
 use crate::object::resumed_body::{BegunBody, REPLACED, RangeReader, resumed};
+use crate::object::retry::RetryPlan;
 
 const READING: &str = "reading the object";
 const INSPECTING: &str = "inspecting the object";
@@ -82,8 +83,8 @@ fn strong(etag: &str) -> &str {
 }
 
 impl RangeReader for Arc<S3Lane> {
-    fn retries(&self) -> Duration {
-        self.bucket.http.limits.retries
+    fn retry_plan(&self) -> RetryPlan {
+        self.bucket.http.retry_plan()
     }
 
     fn reading_error(&self, kind: ErrorKind, key: &str, cause: &str) -> Error {
@@ -100,7 +101,17 @@ impl S3Lane {
         let request = S3Request::new(RequestKind::Head, Method::HEAD, INSPECTING)
             .key(key)
             .header(CHECKSUM_MODE, "ENABLED")?;
-        let answer = match self.perform(&request).await {
+        let region = self.bucket.target();
+        let mut answer = self.perform(&request).await;
+        if let Err(failure) = answer {
+            let known = self.head_failed(&request, key, failure).await;
+            // A HEAD does not tell the region of the bucket, and the listing does.
+            if Arc::ptr_eq(&region, &self.bucket.target()) || known.is_ok() {
+                return known;
+            }
+            answer = self.perform(&request).await;
+        }
+        let answer = match answer {
             Ok(answer) => answer,
             Err(failure) => return self.head_failed(&request, key, failure).await,
         };

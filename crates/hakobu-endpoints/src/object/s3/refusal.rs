@@ -171,7 +171,8 @@ impl S3Refusal {
             return error(ErrorKind::Unauthenticated, "the credentials have expired".to_owned())
                 .hint("log in again, for instance with aws sso login");
         }
-        if self.is(&WRONG_REGION) || matches!(self.status, 301 | 307 | 308) {
+        // A redirect of S3 itself names the region.
+        if self.is(&WRONG_REGION) || matches!(self.status, 301 | 307 | 308) && self.region.is_some() {
             let cause = match self.region.as_deref().filter(|named| *named != region) {
                 Some(named) => format!("the bucket is in the region {named}, not in {region}"),
                 None => format!("the bucket is not in the region {region}"),
@@ -183,9 +184,14 @@ impl S3Refusal {
         }
         if self.is(&["InvalidObjectState"]) {
             let key = location.strip_prefix(&format!("s3://{bucket}/")).unwrap_or_default();
+            let key = key.replace('\'', "'\\''");
             return error(ErrorKind::Unsupported, "it is archived".to_owned()).hint(format!(
                 "restore it first: aws s3api restore-object --bucket {bucket} --key '{key}' --restore-request Days=7"
             ));
+        }
+        if self.is(&IN_THE_WAY) {
+            let cause = "this server keeps objects as files, and an object is where a directory is needed, or the reverse";
+            return error(ErrorKind::Conflict, cause.to_owned()).hint("rename one of them");
         }
         if denied {
             let hint =
@@ -230,6 +236,13 @@ impl S3Refusal {
 }
 
 const EXPIRED: [&str; 3] = ["ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"];
+/// Codes of servers that cannot have `a` beside `a/b`.
+const IN_THE_WAY: [&str; 4] = [
+    "ObjectParentIsFile",
+    "ExistingObjectIsDirectory",
+    "XMinioParentIsObject",
+    "XMinioObjectExistsAsDirectory",
+];
 const WRONG_REGION: [&str; 4] = [
     "AuthorizationHeaderMalformed",
     "PermanentRedirect",
@@ -306,6 +319,8 @@ mod tests {
             (404, "NoSuchBucket", ErrorKind::NotFound),
             (404, "NoSuchKey", ErrorKind::NotFound),
             (404, "", ErrorKind::Protocol),
+            (301, "", ErrorKind::Protocol),
+            (301, "PermanentRedirect", ErrorKind::Unauthenticated),
             (400, "", ErrorKind::Protocol),
             (200, "", ErrorKind::Protocol),
             (403, "InvalidAccessKeyId", ErrorKind::Unauthenticated),
@@ -318,6 +333,7 @@ mod tests {
             (403, "InvalidObjectState", ErrorKind::Unsupported),
             (400, "BadDigest", ErrorKind::Corrupt),
             (412, "PreconditionFailed", ErrorKind::Conflict),
+            (400, "ObjectParentIsFile", ErrorKind::Conflict),
             (400, "MetadataTooLarge", ErrorKind::Unsupported),
             (507, "XMinioStorageFull", ErrorKind::NoSpace),
             (503, "SlowDown", ErrorKind::TimedOut),

@@ -14,8 +14,8 @@ use super::sign::{SignedParts, Signer};
 use super::spelling::{encode_key, encode_value};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::SigningKeys;
-use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest};
-use crate::object::retry::RetryPlan;
+use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
+use crate::object::retry::repeated;
 
 /// The largest answer that is read as a whole: a page of 1 000 keys of 3 072 bytes each when encoded, twice over.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -163,13 +163,13 @@ impl S3Lane {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| S3Failure::Failed(self.at(request, error)))?;
         }
-        let mut plan = RetryPlan::new(self.bucket.retries());
+        let mut plan = self.bucket.http.retry_plan();
         let (mut may_renew, mut may_move, mut may_be_damaged) = (true, true, true);
         loop {
-            let keys = self.bucket.credentials.keys().await.map_err(S3Failure::Failed)?;
+            let keys = self.bucket.credentials.keys().await.map_err(|error| self.without_keys(error))?;
             let refusal = match self.attempt::<B>(request, keys.as_ref(), plan.is_retry()).await {
                 Ok(answer) => {
-                    self.bucket.set_answered();
+                    self.bucket.http.outage.succeeded();
                     return Ok(answer);
                 }
                 Err(AttemptFailure::NoAnswer(failure)) => {
@@ -178,14 +178,23 @@ impl S3Lane {
                     }
                     let delay = if failure.may_repeat { plan.next_delay(None) } else { None };
                     let Some(delay) = delay else {
-                        return Err(S3Failure::Failed(self.at(request, failure.into_error(request.during))));
+                        let is_unresolved = failure.is_unresolved;
+                        let error = self.at(request, failure.into_error(request.during));
+                        let hint = self.bucket.target().name_hint().filter(|_| is_unresolved);
+                        return Err(S3Failure::Failed(match hint {
+                            Some(hint) => error.hint(hint),
+                            None => error,
+                        }));
                     };
                     tokio::time::sleep(delay).await;
                     continue;
                 }
                 Err(AttemptFailure::Refused(refusal)) => refusal,
             };
-            self.bucket.set_answered();
+            match refusal.remedy() {
+                RefusalRemedy::Repeat { .. } => self.bucket.http.outage.answered(),
+                _ => self.bucket.http.outage.succeeded(),
+            }
             let may_be_done = plan.may_be_done();
             if !refusal.is_certain() {
                 plan.note_uncertain();
@@ -194,7 +203,8 @@ impl S3Lane {
                 (RefusalRemedy::Repeat { .. }, _) => true,
                 (RefusalRemedy::RepeatOnce, _) => std::mem::take(&mut may_be_damaged),
                 (RefusalRemedy::RenewKeys, Some(keys)) if std::mem::take(&mut may_renew) => {
-                    self.bucket.credentials.renew(keys).await.map_err(S3Failure::Failed)?;
+                    let renewed = self.bucket.credentials.renew(keys).await;
+                    renewed.map_err(|error| self.without_keys(error))?;
                     continue;
                 }
                 (RefusalRemedy::MoveTo(region), _) if std::mem::take(&mut may_move) => {
@@ -262,22 +272,27 @@ impl S3Lane {
             S3Failure::Failed(error) => return error,
             S3Failure::Refused { refusal, .. } => refusal,
         };
-        refusal.into_error(RefusedRequest {
+        repeated(refusal.into_error(RefusedRequest {
             during: request.during,
             location: self.bucket.location_of(request.key.unwrap_or_default()),
             bucket: &self.bucket.name,
             region: &self.bucket.target().region,
             is_signed: self.bucket.credentials.are_used(),
-        })
+        }))
     }
 
     /// Returns an error of this kind for an object.
     pub(crate) fn error_of(&self, kind: ErrorKind, during: &'static str, key: &str, cause: &str) -> Error {
-        Error::new(kind, during, cause).at(self.bucket.location_of(key))
+        let error = repeated(Error::new(kind, during, cause)).at(self.bucket.location_of(key));
+        if kind == ErrorKind::Protocol { error.hint(NOT_A_STORE) } else { error }
+    }
+
+    fn without_keys(&self, error: Error) -> S3Failure {
+        S3Failure::Failed(error.at(self.bucket.location_of("")))
     }
 
     fn at(&self, request: &S3Request<'_>, error: Error) -> Error {
-        error.at(self.bucket.location_of(request.key.unwrap_or_default()))
+        repeated(error).at(self.bucket.location_of(request.key.unwrap_or_default()))
     }
 }
 

@@ -86,6 +86,17 @@ impl S3Target {
         Self { region: region.to_owned(), origin, host, path, is_chosen: false, addressing }
     }
 
+    /// Returns the remedy if the host's name has no address.
+    pub(crate) fn name_hint(&self) -> Option<&'static str> {
+        match (self.is_chosen, self.addressing) {
+            (true, BucketAddressing::Virtual) => {
+                Some("--addressing path leaves the bucket out of the host's name")
+            }
+            (true, _) => None,
+            (false, _) => Some("check the region: --region or AWS_REGION"),
+        }
+    }
+
     /// Returns the target in the region that the store named, or `None` if it is this one, or no region.
     pub(crate) fn in_region(&self, bucket: &str, region: &str) -> Option<Self> {
         let is_name = !region.is_empty()

@@ -4,6 +4,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
+use crate::object::http::NOT_A_STORE;
+
 /// The deepest nesting. S3's answers have four levels.
 const DEPTH_MAX: usize = 8;
 /// The most bytes of one text. Keys have up to 1 024, which are up to 3 072 when encoded.
@@ -51,14 +53,16 @@ pub(crate) fn read_events(
     root: &str,
     mut on: impl FnMut(XmlEvent<'_>, Option<XmlAttributes<'_>>) -> Result<()>,
 ) -> Result<()> {
-    let broken = |cause: &str| Error::new(ErrorKind::Protocol, "reading the answer of the store", cause);
+    let broken = |cause: &str| {
+        Error::new(ErrorKind::Protocol, "reading the answer of the store", cause).hint(NOT_A_STORE)
+    };
     let document = std::str::from_utf8(document).map_err(|_| broken("it is not UTF-8"))?;
     let mut reader = Reader::from_str(document);
     let (mut depth, mut elements) = (0, 0);
     let mut text = String::new();
     let mut was_read = false;
     loop {
-        match reader.read_event().map_err(|error| broken(&format!("it is not valid XML: {error}")))? {
+        match reader.read_event().map_err(|error| broken(&format!("it is not valid XML ({error})")))? {
             Event::Start(start) => {
                 (depth, elements) = (depth + 1, elements + 1);
                 if depth > DEPTH_MAX || elements > ELEMENTS_MAX || was_read {
@@ -67,8 +71,7 @@ pub(crate) fn read_events(
                 let name = start.local_name();
                 let name = std::str::from_utf8(name.as_ref()).map_err(|_| broken("a name is not UTF-8"))?;
                 if depth == 1 && !is_called(name, root) {
-                    return Err(broken(&format!("it is {name} instead of {root}"))
-                        .hint("the endpoint must be that of an object store"));
+                    return Err(broken(&format!("it is {name} instead of {root}")));
                 }
                 text.clear();
                 on(XmlEvent::Open { name, depth }, Some(XmlAttributes(&start)))?;

@@ -1,7 +1,7 @@
 //! One lane of a target: how each operation is performed.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -31,6 +31,7 @@ use crate::common::future_lane::{LaneBuffers, LaneWork, PendingOperation, Target
 use crate::local::errno::changed;
 use crate::object::api::{
     CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart, StoredChecksum,
+    StoredObject,
 };
 use crate::object::attributes::AttributeReader;
 use crate::object::driver::BytesInFlight;
@@ -63,6 +64,8 @@ pub(super) struct ObjectWriter {
     pub(super) journals: Option<PathBuf>,
     /// Tells the end of the last operation that removes directories.
     pub(super) last_removal: Mutex<Option<oneshot::Receiver<()>>>,
+    /// Objects that were stored without a checksum that the store compared.
+    pub(super) unchecked: Arc<AtomicU64>,
 }
 
 /// A piece's buffer, which is free again when nobody holds its bytes any more.
@@ -444,7 +447,8 @@ impl ObjectWriter {
                 condition: &condition,
                 crc64: Some(part.crc64),
             };
-            return self.api.put(put).await.map(|_| lost);
+            self.count_unchecked(&self.api.put(put).await?);
+            return Ok(lost);
         }
         // The upload has the attributes with which it began.
         let (properties, lost) = self.file_properties(draft, wanted, digest, None).await?;
@@ -464,7 +468,15 @@ impl ObjectWriter {
             crc64: Some(crc64),
             condition: &condition,
         };
-        self.api.complete_upload(complete).await.map(|_| lost)
+        self.count_unchecked(&self.api.complete_upload(complete).await?);
+        Ok(lost)
+    }
+
+    /// Counts an object with content, unless the store has compared a checksum of it.
+    pub(super) fn count_unchecked(&self, stored: &StoredObject) {
+        if !stored.is_checked {
+            self.unchecked.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Removes what there is of an object that is not finished.

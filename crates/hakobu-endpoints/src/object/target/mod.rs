@@ -64,6 +64,8 @@ pub struct ObjectTarget {
     requests: EndpointRequests,
     /// The number of digests that were kept with objects, so that these were not read.
     kept_digests: Arc<AtomicU64>,
+    /// Objects that were stored without a checksum that the store compared.
+    unchecked: Arc<AtomicU64>,
 }
 
 impl ObjectTarget {
@@ -84,7 +86,8 @@ impl ObjectTarget {
         let capabilities = Capabilities { set_id, owners, extended, ..able };
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
-        let (homes, ended, kept_digests) = (SidecarHomes::of(grant), Arc::default(), Arc::default());
+        let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
+        let (kept_digests, unchecked) = (Arc::default(), Arc::default());
         let target = Self {
             bucket,
             root,
@@ -98,6 +101,7 @@ impl ObjectTarget {
             journals,
             requests,
             kept_digests,
+            unchecked,
         };
         Ok(Granted::new(target, grant.clone()))
     }
@@ -113,8 +117,9 @@ impl Endpoint for ObjectTarget {
     }
 
     fn requests(&self) -> RequestCounts {
-        let sent = self.requests.report(&*self.bucket);
-        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..sent }
+        let kept_digests = self.kept_digests.load(Ordering::Relaxed);
+        let unchecked = self.unchecked.load(Ordering::Relaxed);
+        RequestCounts { kept_digests, unchecked, ..self.requests.report(&*self.bucket) }
     }
 
     fn interrupt(&self) {
@@ -142,6 +147,7 @@ impl TargetEndpoint for ObjectTarget {
             kept_digests: Arc::clone(&self.kept_digests),
             journals: self.journals.clone(),
             last_removal: Mutex::default(),
+            unchecked: Arc::clone(&self.unchecked),
         };
         Ok(Box::new(FutureLane::new(Arc::new(writer), driver)))
     }

@@ -105,7 +105,7 @@ impl ObjectWriter {
                 condition: &PutCondition::None,
                 crc64: Some(crc64),
             };
-            self.api.put(put).await?;
+            self.count_unchecked(&self.api.put(put).await?);
             if inode.is_some() {
                 self.links.stored(&key, size_bytes);
             }

@@ -14,8 +14,8 @@ use hakobu_core::location::Location;
 use hakobu_core::pace::{RateLimit, RunLimits};
 use hakobu_core::request::Passes;
 use hakobu_core::request::{
-    AllowedRights, CipherChoice, CopyRequest, Deletion, DeletionMax, Durability, RETRY_FOR_DETACHED,
-    Transport, Verify,
+    AllowedRights, CipherChoice, CopyRequest, Deletion, DeletionMax, Durability, RETRY_FOR_DEFAULT,
+    RETRY_FOR_DETACHED, Transport, Verify,
 };
 use hakobu_core::units::parse_duration;
 
@@ -102,12 +102,13 @@ pub fn request(
         None if typed.detach => request.retry_for = RETRY_FOR_DETACHED,
         None => {}
     }
+    let store_retry_for = Some(request.retry_for).filter(|time| *time != RETRY_FOR_DEFAULT);
     if request.target.is_stream() || request.sources.iter().any(Location::is_stream) {
         // A run that writes to or reads from a pipe cannot be repeated.
         request.retry_for = Duration::ZERO;
     }
     found.login(&typed.login, environment_ssh, &mut request);
-    stores(typed, &mut request, &mut found);
+    stores(typed, store_retry_for, &mut request, &mut found);
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
     request.password_file.clone_from(&typed.password_file);
@@ -265,7 +266,12 @@ fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits 
 }
 
 /// Puts the settings of the stores of both ends into a request.
-fn stores(typed: &CopyArguments, request: &mut CopyRequest, found: &mut Findings) {
+fn stores(
+    typed: &CopyArguments,
+    retry_for: Option<Duration>,
+    request: &mut CopyRequest,
+    found: &mut Findings,
+) {
     let ends = match request.pairs.first() {
         Some((source, target)) => (Some(source), Some(target)),
         None => (request.sources.first(), Some(&request.target)),
@@ -284,6 +290,7 @@ fn stores(typed: &CopyArguments, request: &mut CopyRequest, found: &mut Findings
     if request.mode.only_reads() {
         target = target.for_reading();
     }
+    (source.retry_for, target.retry_for) = (retry_for, retry_for);
     (request.source_store, request.target_store) = (source, target);
 }
 

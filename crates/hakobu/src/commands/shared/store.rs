@@ -169,6 +169,7 @@ impl Findings {
             encryption: None,
             acl: of(&written.acl, "acl"),
             content_type: parsed(&written.content_type, "content-type", parse_content_type),
+            retry_for: None,
         };
         let encryption = of(&written.sse, "sse").map(|text| ServerEncryption::parse(&text));
         let encryption =

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hakobu_core::{Error, Result};
 use serde_json::Value;
 
-use super::environment::{AzureEnvironment, EntraToken, HINT, LOADING, unauthenticated};
+use super::environment::{AzureEnvironment, EntraToken, HINT, LOADING, NO_CREDENTIALS, unauthenticated};
 
 const RESOURCE: &str = "https://storage.azure.com";
 const SCOPE: &str = "https://storage.azure.com/.default";
@@ -199,7 +199,7 @@ async fn from_machine(url: &str, (name, value): &(&'static str, String)) -> Resu
     let told = answered(client.get(url).header(*name, value)).await;
     // Elsewhere, something else may have the address.
     told.map_err(|failure| match failure {
-        EntraFailure::NoServer(_) => unauthenticated("there are none for Azure").hint(HINT),
+        EntraFailure::NoServer(_) => unauthenticated(NO_CREDENTIALS).hint(HINT),
         EntraFailure::Refused(error) => error.hint(
             "check the identity that is assigned to this machine, and AZURE_CLIENT_ID if it has several",
         ),

@@ -5,7 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use hakobu_core::{Error, ErrorKind};
 
-pub(super) const LOADING: &str = "reading the credentials";
+/// The step of errors. The location follows it.
+pub(super) const LOADING: &str = "reading the credentials for";
+/// The cause where nothing has credentials.
+pub(super) const NO_CREDENTIALS: &str =
+    "there are none, neither in the environment nor of az login or this machine";
 pub(super) const HINT: &str =
     "set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, or run az login";
 pub(super) const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";

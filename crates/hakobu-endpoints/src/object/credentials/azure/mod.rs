@@ -15,7 +15,7 @@ use connection_string::ConnectionString;
 use entra::TokenSource;
 pub use environment::AzureEnvironment;
 pub(crate) use environment::EntraToken;
-use environment::{CONNECTION_STRING, HINT, unauthenticated};
+use environment::{CONNECTION_STRING, HINT, NO_CREDENTIALS, unauthenticated};
 use shared_key::SharedKey;
 
 /// The time before the end of a token at which it is renewed.
@@ -157,7 +157,7 @@ impl AzureCredentials {
         {
             return Ok(known);
         }
-        let Some(source) = &self.source else { return Err(unauthenticated("there are none").hint(HINT)) };
+        let Some(source) = &self.source else { return Err(unauthenticated(NO_CREDENTIALS).hint(HINT)) };
         let lost = || Err(unauthenticated("nothing was returned").hint(HINT));
         let token = Arc::new(source.fetch_on_a_thread()?.await.unwrap_or_else(|_| lost())?);
         *self.proof.lock().unwrap_or_else(PoisonError::into_inner) = AzureProof::Token(Arc::clone(&token));
@@ -175,7 +175,8 @@ fn shared_key(account: Option<&str>, key: &str, variable: &str) -> Result<AzureC
             .hint("set AZURE_STORAGE_ACCOUNT"));
     };
     let key = SharedKey::new(account, key).ok_or_else(|| {
-        unauthenticated(format!("{variable} has no key of a storage account, which is base64"))
+        unauthenticated(format!("{variable} is no key of a storage account: keys are base64"))
+            .hint("copy it from the access keys in the portal")
     })?;
     Ok(AzureCredentials::fixed(AzureProof::Key(Arc::new(key))))
 }
@@ -186,7 +187,7 @@ fn sas_of(sas: &str, variable: &str) -> Result<AzureCredentials> {
     let has_signature = sas.split('&').any(|pair| pair.starts_with("sig="));
     if !is_query || !has_signature {
         let cause =
-            format!("{variable} has no shared access signature: it is the query of a URL, with sig= in it");
+            format!("{variable} is no shared access signature, which is the query of a URL with sig= in it");
         return Err(unauthenticated(cause));
     }
     Ok(AzureCredentials::fixed(AzureProof::Sas(sas.into())))
@@ -247,14 +248,11 @@ mod tests {
             assert_eq!(kind(variables, account), expected, "{variables:?}");
         }
         for (variables, words) in [
-            (&[("AZURE_STORAGE_KEY", "no base64")][..], "AZURE_STORAGE_KEY has no key"),
-            (
-                &[("AZURE_STORAGE_SAS_TOKEN", "sv=1")],
-                "AZURE_STORAGE_SAS_TOKEN has no shared access signature",
-            ),
+            (&[("AZURE_STORAGE_KEY", "no base64")][..], "AZURE_STORAGE_KEY is no key"),
+            (&[("AZURE_STORAGE_SAS_TOKEN", "sv=1")], "AZURE_STORAGE_SAS_TOKEN is no shared access signature"),
             (
                 &[("AZURE_STORAGE_SAS_TOKEN", "sig=a b")],
-                "AZURE_STORAGE_SAS_TOKEN has no shared access signature",
+                "AZURE_STORAGE_SAS_TOKEN is no shared access signature",
             ),
             (&[("AZURE_STORAGE_CONNECTION_STRING", "nonsense")], "AZURE_STORAGE_CONNECTION_STRING"),
             (
