@@ -67,6 +67,11 @@ impl StorePlace {
         }
     }
 
+    /// Returns true if it is reached through TLS, or `None` if that is not known.
+    pub fn uses_tls(&self) -> Option<bool> {
+        self.opened.access.uses_tls()
+    }
+
     /// Converts a typed path to one in the store.
     fn path(&self, typed: &[u8]) -> Result<EntryPath> {
         let end = typed.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);

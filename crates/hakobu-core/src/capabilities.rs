@@ -106,8 +106,8 @@ pub struct Capabilities {
     pub concurrency: Option<Concurrency>,
     /// The number of pieces of a file that a lane should have in flight; 1 if each read completes at once.
     pub reads_at_once: u16,
-    /// The sizes that determine the number of requests, if requests are counted.
-    pub request_costs: Option<RequestCosts>,
+    /// The requests that pieces of work take, if requests are counted.
+    pub request_costs: Option<&'static RequestCosts>,
     /// The time that an idle file server takes for one answer, in nanoseconds, if the endpoint is on a file system
     /// mounted over a network.
     pub answer_ns: Option<u64>,

@@ -33,6 +33,22 @@ pub struct RequestCounts {
 }
 
 impl RequestCounts {
+    /// No request.
+    pub const NONE: Self = Self {
+        list: 0,
+        head: 0,
+        get: 0,
+        put: 0,
+        copy: 0,
+        delete: 0,
+        other: 0,
+        retries: 0,
+        sent_bytes: 0,
+        received_bytes: 0,
+        kept_digests: 0,
+        unchecked: 0,
+    };
+
     /// Returns true if no request was sent.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -59,6 +75,21 @@ impl RequestCounts {
         self.apply(more, u64::saturating_add);
     }
 
+    /// Returns both together.
+    #[must_use]
+    pub fn plus(mut self, more: &Self) -> Self {
+        self.merge(more);
+        self
+    }
+
+    /// Returns that many times the requests.
+    #[must_use]
+    pub fn times(&self, times: u64) -> Self {
+        let mut product = *self;
+        product.apply(&Self::default(), |count, _| count.saturating_mul(times));
+        product
+    }
+
     /// Returns the requests since an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -67,7 +98,7 @@ impl RequestCounts {
         since
     }
 
-    fn apply(&mut self, other: &Self, change: fn(u64, u64) -> u64) {
+    fn apply(&mut self, other: &Self, change: impl Fn(u64, u64) -> u64) {
         let Self { list, head, get, put, copy, delete, other: others, .. } = other;
         let Self { retries, sent_bytes, received_bytes, kept_digests, unchecked, .. } = other;
         for (count, change_by) in [
@@ -106,96 +137,83 @@ impl RunRequests {
     }
 }
 
-/// The sizes that determine how many requests a store takes.
+/// The requests that pieces of work take at a store, and the sizes that determine how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestCosts {
     /// The maximum size of an object that is stored by one request, in bytes.
     pub whole_bytes_max: u64,
-    /// The size of the parts of larger objects, in bytes.
+    /// The usual size of the parts of larger objects, in bytes. Larger parts have a multiple of half of that.
     pub part_bytes: u64,
+    /// The maximum number of parts of an object.
+    pub parts_max: u64,
     /// The size of the ranges in which large objects are read, in bytes.
     pub range_bytes: u64,
+    /// The maximum size of an object that one request copies inside the store, in bytes.
+    pub copy_bytes_max: u64,
+    /// The size of the parts in which larger objects are copied inside the store, in bytes.
+    pub copied_part_bytes: u64,
     /// The maximum number of keys in one deletion.
     pub keys_per_deletion: u64,
+    /// The beginning and the end of an object in parts.
+    pub upload: RequestCounts,
+    /// One of its parts.
+    pub part: RequestCounts,
+    /// New attributes for an existing object.
+    pub attributes: RequestCounts,
+    /// The object of a new directory, with its attributes.
+    pub directory: RequestCounts,
+    /// New attributes for the object of an existing directory.
+    pub existing_directory: RequestCounts,
+    /// The extended attributes of an object that keeps them while its other attributes change.
+    pub kept_attributes: RequestCounts,
+    /// The removal of an empty directory.
+    pub removed_directory: RequestCounts,
+    /// All attributes of a directory.
+    pub directory_look: RequestCounts,
 }
 
-/// The changes of a plan that cost requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlannedWork {
-    /// Entries with content that are read and stored.
-    contents: u64,
-    /// Their bytes.
-    content_bytes: u64,
-    /// Those of them that are too large to be stored by one request, and the requests for these.
-    parts: u64,
-    /// Ranges in which they are read.
-    ranges: u64,
-    /// Directories that are made.
-    directories: u64,
-    /// Entries that get attributes, and further names of files.
-    copies: u64,
-    /// Entries that are deleted.
-    deletions: u64,
-}
+impl RequestCosts {
+    /// Returns what it takes to store an object of that size.
+    pub fn stored(&self, size_bytes: u64) -> RequestCounts {
+        let bytes = RequestCounts { sent_bytes: size_bytes, ..RequestCounts::default() };
+        let requests = match size_bytes <= self.whole_bytes_max {
+            true => RequestCounts { put: 1, ..RequestCounts::default() },
+            false => self.upload.plus(&self.part.times(size_bytes.div_ceil(self.part_of(size_bytes)))),
+        };
+        bytes.plus(&requests)
+    }
 
-impl PlannedWork {
-    /// Adds a change with the size of its content. `action` is that of a planned change.
-    pub fn add(
-        &mut self,
-        action: &str,
-        size_bytes: u64,
-        costs: (Option<RequestCosts>, Option<RequestCosts>),
-    ) {
-        match action {
-            "create" | "update" => {
-                let (of_source, of_target) = costs;
-                self.contents += 1;
-                self.content_bytes = self.content_bytes.saturating_add(size_bytes);
-                self.ranges +=
-                    of_source.map_or(0, |costs| size_bytes.div_ceil(costs.range_bytes.max(1)).max(1));
-                self.parts += of_target.map_or(0, |costs| match size_bytes <= costs.whole_bytes_max {
-                    true => 1,
-                    // An upload is begun and completed.
-                    false => size_bytes.div_ceil(costs.part_bytes.max(1)) + 2,
-                });
-            }
-            "directory" | "replace" => self.directories += 1,
-            "attributes" | "link" => self.copies += 1,
-            "delete" => self.deletions += 1,
-            _ => {}
+    /// Returns the size of the parts of an object.
+    fn part_of(&self, size_bytes: u64) -> u64 {
+        let least = size_bytes.div_ceil(self.parts_max.max(1));
+        let step = (self.part_bytes / 2).max(1);
+        self.part_bytes.max(least.div_ceil(step).saturating_mul(step)).max(1)
+    }
+
+    /// Returns what it takes the store to copy an object of that size by itself.
+    pub fn copied(&self, size_bytes: u64) -> RequestCounts {
+        let copies = |copy| RequestCounts { copy, ..RequestCounts::default() };
+        match size_bytes <= self.copy_bytes_max {
+            true => copies(1),
+            false => self.upload.plus(&copies(size_bytes.div_ceil(self.copied_part_bytes.max(1)))),
         }
     }
 
-    /// Returns the requests that the changes take at both ends, besides those that the plan itself took. With `rechecks`,
-    /// the source is asked again for each entry that was stored.
-    pub fn predict(
-        &self,
-        (source, target): (Option<RequestCosts>, Option<RequestCosts>),
-        rechecks: bool,
-    ) -> RunRequests {
-        let of_source = source.map(|_| RequestCounts {
-            get: self.ranges,
-            head: if rechecks { self.contents + self.directories } else { 0 },
-            received_bytes: self.content_bytes,
-            ..RequestCounts::default()
-        });
-        let of_target = target.map(|costs| RequestCounts {
-            put: self.parts + self.directories,
-            copy: self.copies,
-            delete: self.deletions.div_ceil(costs.keys_per_deletion.max(1)),
-            sent_bytes: self.content_bytes,
-            ..RequestCounts::default()
-        });
-        RunRequests { source: of_source.unwrap_or_default(), target: of_target.unwrap_or_default() }
+    /// Returns what it takes at most to read an object of that size, if lanes read it in runs of `run_bytes`.
+    pub fn read(&self, size_bytes: u64, run_bytes: u64) -> RequestCounts {
+        let get = size_bytes.div_ceil(self.range_bytes.min(run_bytes).max(1)).max(1);
+        RequestCounts { get, received_bytes: size_bytes, ..RequestCounts::default() }
+    }
+
+    /// Returns what it takes to delete that many objects in one operation.
+    pub fn deleted(&self, keys: u64) -> RequestCounts {
+        RequestCounts { delete: keys.div_ceil(self.keys_per_deletion.max(1)), ..RequestCounts::default() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const COSTS: RequestCosts =
-        RequestCosts { whole_bytes_max: 8, part_bytes: 4, range_bytes: 6, keys_per_deletion: 3 };
 
     #[test]
     fn counts_are_added_and_subtracted_by_kind() {
@@ -212,22 +230,41 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_costs_what_its_changes_take() {
-        let mut work = PlannedWork::default();
-        let both = (Some(COSTS), Some(COSTS));
-        for (action, size_bytes) in
-            [("create", 0), ("create", 8), ("update", 9), ("directory", 0), ("attributes", 0)]
+    fn large_objects_take_a_request_for_each_part() {
+        let none = RequestCounts::default();
+        let costs = RequestCosts {
+            whole_bytes_max: 8,
+            part_bytes: 8,
+            parts_max: 3,
+            range_bytes: 6,
+            copy_bytes_max: 10,
+            copied_part_bytes: 4,
+            keys_per_deletion: 3,
+            upload: RequestCounts { put: 2, ..none },
+            part: RequestCounts { put: 1, ..none },
+            attributes: none,
+            directory: none,
+            existing_directory: none,
+            kept_attributes: none,
+            removed_directory: none,
+            directory_look: none,
+        };
+        // No more parts than allowed: those of 25 bytes have 12.
+        for (size_bytes, put) in
+            [(0, 1), (8, 1), (9, 2 + 2), (24, 2 + 3), (25, 2 + 3), (36, 2 + 3), (37, 2 + 3)]
         {
-            work.add(action, size_bytes, both);
+            let expected = RequestCounts { put, sent_bytes: size_bytes, ..none };
+            assert_eq!(costs.stored(size_bytes), expected, "{size_bytes}");
         }
-        (0..4).for_each(|_| work.add("delete", 5, both));
-        work.add("link", 0, both);
-        let RunRequests { source, target } = work.predict(both, true);
-        // One empty read, and two ranges each.
-        assert_eq!((source.get, source.head, source.received_bytes), (1 + 2 + 2, 4, 17));
-        // One request each, and three parts that are begun and completed.
-        assert_eq!((target.put, target.copy, target.delete, target.sent_bytes), (1 + 1 + 5 + 1, 2, 2, 17));
-        assert_eq!(work.predict((None, None), true), RunRequests::default());
-        assert_eq!(work.predict((Some(COSTS), None), false).source.head, 0);
+        assert_eq!(costs.part_of(37), 16);
+        assert_eq!(
+            [0, 10].map(|size_bytes| costs.copied(size_bytes)),
+            [RequestCounts { copy: 1, ..none }; 2]
+        );
+        assert_eq!(costs.copied(11), RequestCounts { put: 2, copy: 3, ..none });
+        for (size_bytes, run_bytes, get) in [(0, 4, 1), (6, 100, 1), (7, 100, 2), (7, 4, 2), (9, 4, 3)] {
+            assert_eq!(costs.read(size_bytes, run_bytes).get, get, "{size_bytes} {run_bytes}");
+        }
+        assert_eq!([0, 1, 3, 4].map(|keys| costs.deleted(keys).delete), [0, 1, 1, 2]);
     }
 }

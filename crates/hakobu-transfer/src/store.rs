@@ -28,6 +28,11 @@ impl StoreHost {
     pub fn open(name: &StoreName, settings: &StoreSettings) -> Result<Self> {
         StorePlace::open(name, settings).map(Self)
     }
+
+    /// Returns true if it is reached through TLS, or `None` if that is not known.
+    pub(crate) fn uses_tls(&self) -> Option<bool> {
+        self.0.uses_tls()
+    }
 }
 
 impl Host for StoreHost {

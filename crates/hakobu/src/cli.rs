@@ -160,6 +160,7 @@ impl Verb {
             Self::Copy(typed) | Self::Sync(typed) | Self::Verify(typed) => Some(&mut typed.store),
             Self::Digest(typed) => Some(&mut typed.store),
             Self::Ls(typed) => Some(&mut typed.store),
+            Self::Probe(typed) => Some(&mut typed.store),
             _ => None,
         }
     }

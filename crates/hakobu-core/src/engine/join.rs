@@ -120,6 +120,8 @@ pub(super) struct Join<'a> {
     /// True if the run makes the directory, so that nothing of an earlier run is in it.
     is_new: bool,
     need: SpaceNeed,
+    /// The number of files that a plan deletes.
+    deletions: u64,
     /// The node's path for filter rules, as a prefix for a name.
     below_top: Vec<u8>,
     /// The names in the directory, if the target ignores case.
@@ -158,6 +160,7 @@ impl<'a> Join<'a> {
             again: false,
             is_new: false,
             need: SpaceNeed::default(),
+            deletions: 0,
             below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
             folded: None,
         }
@@ -190,6 +193,7 @@ impl<'a> Join<'a> {
             self.close_compared(&part.listing);
         }
         self.end_extras(target, matched);
+        self.shared.plan_removals(self.deletions);
         self.shared.record.losses(self.losses.finish());
         self.shared.record.room().add(&self.need);
         self.found
@@ -455,6 +459,9 @@ impl<'a> Join<'a> {
         let counter = if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
         if self.shared.setup.job.dry_run {
             counter.add(1);
+            self.node.touch();
+            let alone = self.is_large(metadata) || self.is_patched(metadata, old);
+            self.shared.plan_content(metadata, alone, source.is_exact());
             if !replaces {
                 self.need.add_inode();
             }
@@ -583,6 +590,7 @@ impl<'a> Join<'a> {
         match paths {
             (_, Ok(path)) if self.shared.setup.job.dry_run => {
                 self.counters.entries_attributes_only.add(1);
+                self.shared.plan_attributes(differs);
                 self.planned("attributes", &path, 0);
             }
             (Ok(source), Ok(path)) => {

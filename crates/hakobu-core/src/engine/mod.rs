@@ -17,6 +17,7 @@ mod links;
 mod move_search;
 mod node;
 mod pending_entries;
+mod planned;
 mod queue;
 mod record;
 mod room;
@@ -55,7 +56,6 @@ use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{LANES_MAX, Mode, Removal};
 use crate::pacer::{LimitAdjuster, Pacer};
-use crate::requests::RunRequests;
 
 /// The interval at which the observer receives the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -104,6 +104,7 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
     if !setup.job.dry_run && !setup.job.mode.only_reads() {
         setup.source.meet_time_step(able.time_step_ns);
     }
+    let opened = setup.requests();
     let now_ns = setup.clock.now_ns();
     let pacer = Pacer::new(now_ns);
     let keeper = LimitAdjuster::new(setup.job.limits.clone(), &pacer, now_ns);
@@ -145,9 +146,8 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         watch(&shared, (lanes, start), keeper, &end);
     });
     shared.miss_listed();
-    let costs = (ends.0.request_costs, ends.1.request_costs);
-    let planned_requests = shared.record.planned_work().predict(costs, shared.evidence.must_recheck());
-    let requests = RunRequests { source: setup.source.requests(), target: setup.target.requests() };
+    let requests = setup.requests();
+    let planned_requests = shared.planned_requests(&opened, &requests);
     let summary = shared.record.into_summary(setup.clock.now_ns());
     RunSummary { requests, planned_requests, ..summary }
 }

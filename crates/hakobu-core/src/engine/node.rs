@@ -124,6 +124,8 @@ pub(super) struct DirectoryNode {
     pending: AtomicU64,
     /// True if its attributes have to be set: it is new or differs, or something was written into it.
     touched: AtomicBool,
+    /// True if a plan deletes something in it.
+    shrinks: AtomicBool,
     /// True if it is among the failures; each is reported once.
     failed: AtomicBool,
     /// True if something in it could not be removed.
@@ -189,6 +191,7 @@ impl DirectoryNode {
             parent,
             pending: AtomicU64::new(1),
             touched: AtomicBool::new(touched != TouchedAttributes::Not),
+            shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
@@ -245,6 +248,7 @@ impl DirectoryNode {
             parent: Some(parent.clone()),
             pending: AtomicU64::new(1),
             touched: AtomicBool::new(false),
+            shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
@@ -301,6 +305,26 @@ impl DirectoryNode {
     /// Records that something was written into it.
     pub fn touch(&self) {
         self.touched.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that a plan deletes something in it.
+    pub fn shrink(&self) {
+        self.shrinks.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if a plan deletes something in it.
+    pub fn shrinks(&self) -> bool {
+        self.shrinks.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the target does not have it as a directory.
+    pub fn is_new(&self) -> bool {
+        matches!(self.counted, CountedDirectory::Created | CountedDirectory::Updated)
+    }
+
+    /// Returns true if its attributes are set by the run that copies.
+    pub fn is_set(&self) -> bool {
+        self.attributes.is_some() && self.touched.load(Ordering::Relaxed)
     }
 
     /// Records that it could not be listed, or that its attributes could not be set. Returns true the first time.
@@ -374,7 +398,7 @@ impl DirectoryNode {
     pub fn has_end(&self) -> bool {
         match self.doomed {
             Some(_) => self.is_removed() || self.held_by_rule().is_some(),
-            None => self.attributes.is_some() && self.touched.load(Ordering::Relaxed),
+            None => self.is_set() || self.attributes.is_some() && self.shrinks(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::event::{Difference, Different, Failure};
 use crate::job::LANES_MAX;
 use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
-use crate::requests::{PlannedWork, RequestCosts, RunRequests};
+use crate::requests::RunRequests;
 
 /// The maximum number of failures kept for the report. All failures are counted and sent to the observer.
 pub const FAILURES_KEPT_MAX: usize = 10_000;
@@ -95,7 +95,7 @@ pub(super) struct RunRecord {
     /// A snapshot with the properties of the endpoints, and all counters zero.
     ends: CounterTotals,
     pub lanes: Vec<LaneCounters>,
-    planned_work: Mutex<PlannedWork>,
+    planned_requests: Mutex<RunRequests>,
     failures: Mutex<Vec<Failure>>,
     failures_of_source: AtomicU64,
     fatal: OnceLock<Error>,
@@ -104,6 +104,9 @@ pub(super) struct RunRecord {
     digests: Mutex<Vec<(u16, Digest)>>,
     room: Room,
     plans_changes: AtomicBool,
+    plans_removals: AtomicBool,
+    /// The numbers of directories that the source and the target were asked for.
+    looked_at_directories: [AtomicU64; 2],
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
     only_in_target: Mutex<Vec<EntryPath>>,
@@ -129,7 +132,7 @@ impl RunRecord {
                 ..CounterTotals::default()
             },
             lanes: (0..lanes).map(|_| LaneCounters::default()).collect(),
-            planned_work: Mutex::default(),
+            planned_requests: Mutex::default(),
             failures: Mutex::default(),
             failures_of_source: AtomicU64::new(0),
             fatal: OnceLock::new(),
@@ -138,6 +141,8 @@ impl RunRecord {
             digests: Mutex::default(),
             room: Room::default(),
             plans_changes: AtomicBool::new(false),
+            plans_removals: AtomicBool::new(false),
+            looked_at_directories: Default::default(),
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
             only_in_target: Mutex::default(),
@@ -194,20 +199,34 @@ impl RunRecord {
         self.plans_changes.store(true, Relaxed);
     }
 
-    /// Records a planned change that may take requests.
-    pub fn plan_requests(
-        &self,
-        action: &str,
-        size_bytes: u64,
-        costs: (Option<RequestCosts>, Option<RequestCosts>),
-    ) {
-        let mut work = self.planned_work.lock().unwrap_or_else(PoisonError::into_inner);
-        work.add(action, size_bytes, costs);
+    /// Records requests that planned changes would take.
+    pub fn plan_requests(&self, requests: &RunRequests) {
+        self.planned_requests.lock().unwrap_or_else(PoisonError::into_inner).merge(requests);
     }
 
-    /// Returns the planned changes.
-    pub fn planned_work(&self) -> PlannedWork {
-        *self.planned_work.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the requests that planned changes would take.
+    pub fn planned_requests(&self) -> RunRequests {
+        *self.planned_requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that an end was asked for a directory.
+    pub fn look_at_directory(&self, at_target: bool) {
+        self.looked_at_directories[usize::from(at_target)].fetch_add(1, Relaxed);
+    }
+
+    /// Returns the numbers of directories that the source and the target were asked for.
+    pub fn looked_at_directories(&self) -> [u64; 2] {
+        [0, 1].map(|end| self.looked_at_directories[end].load(Relaxed))
+    }
+
+    /// Records that a dry run found something to delete.
+    pub fn plan_removal(&self) {
+        self.plans_removals.store(true, Relaxed);
+    }
+
+    /// Returns true if a dry run found anything to delete.
+    pub fn plans_removals(&self) -> bool {
+        self.plans_removals.load(Relaxed)
     }
 
     /// Returns true if a dry run found any change.

@@ -24,6 +24,7 @@ use crate::losses::LossKind;
 use crate::pacer::{LimitAdjuster, LimitChanges, Pacer};
 use crate::path::EntryPath;
 use crate::plant::planted;
+use crate::requests::RunRequests;
 use crate::tag::Tagger;
 
 /// A monotonic clock.
@@ -55,6 +56,13 @@ pub struct Setup<'a> {
     pub changes: &'a dyn LimitChanges,
     /// Set from outside to stop the run. Drafts are then abandoned, and nothing partial stays visible.
     pub cancel: &'a AtomicBool,
+}
+
+impl Setup<'_> {
+    /// Returns the requests that both ends were sent so far.
+    pub(super) fn requests(&self) -> RunRequests {
+        RunRequests { source: self.source.requests(), target: self.target.requests() }
+    }
 }
 
 impl std::fmt::Debug for Setup<'_> {
@@ -166,11 +174,8 @@ impl EngineState<'_> {
     pub(super) fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
         // An entry to delete has a size as well, but nothing is transferred.
         self.record.plan_change(if action == "delete" { 0 } else { size_bytes });
-        let costs = [self.setup.source.capabilities(), self.setup.target.capabilities()];
-        if let [of_source, of_target] = costs.map(|able| able.request_costs)
-            && (of_source.is_some() || of_target.is_some())
-        {
-            self.record.plan_requests(action, size_bytes, (of_source, of_target));
+        if action == "delete" {
+            self.record.plan_removal();
         }
         let path = path.as_bytes().to_vec();
         self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
@@ -218,7 +223,7 @@ impl EngineState<'_> {
     /// out is not examined, so nothing would be proven.
     pub(super) fn renews(&self, proof: DirectoryProof) -> bool {
         let job = self.setup.job;
-        let writes = !job.dry_run && !job.mode.only_reads() && job.removal != Removal::Remove;
+        let writes = !job.mode.only_reads() && job.removal != Removal::Remove;
         proof == DirectoryProof::Missing && writes && self.filter.is_none()
     }
 

@@ -16,9 +16,9 @@ const PACK_RECORDS_LEAST: u64 = 4;
 /// along. Enough that deep trees cost few round trips, and few enough that both sides are soon at work.
 const DIRECTORIES_MAX: u64 = 32;
 const PREFETCHED_MAX: u64 = 2 * 1024;
-/// The maximum for an end that lists in order, which is an object store: it lists all that is below a directory anyway,
-/// and listing a directory again costs a request. Some 20 MiB.
-const PREFETCHED_IN_ORDER_MAX: u64 = 128 * 1024;
+/// The maximum for an object store: it lists all that is below a directory anyway, and listing a directory again costs a
+/// request. Some 20 MiB.
+const PREFETCHED_IN_STORE_MAX: u64 = 128 * 1024;
 
 /// The maximum amounts of work taken at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ impl WorkSizes {
         let pack_records =
             (of_source / REQUESTS_PER_FILE).clamp(PACK_RECORDS_LEAST, u64::from(PACK_RECORDS_MAX));
         let prefetched = match target.remote {
-            true if target.lists_in_order => PREFETCHED_IN_ORDER_MAX,
+            true if is_store(target) => PREFETCHED_IN_STORE_MAX,
             true => of_target.min(PREFETCHED_MAX),
             false => 0,
         };
         // Only a store sends along what is further down.
-        let prefetched_source = if source.lists_in_order { PREFETCHED_IN_ORDER_MAX } else { 0 };
+        let prefetched_source = if is_store(source) { PREFETCHED_IN_STORE_MAX } else { 0 };
         Self {
             pack_records: pack_records as u32,
             directories: (of_slower / REQUESTS_PER_DIRECTORY).clamp(1, DIRECTORIES_MAX) as usize,
@@ -72,6 +72,11 @@ impl WorkSizes {
         );
         Some((choice, reason))
     }
+}
+
+/// Returns true if listings come from an object store, with all that is below a directory.
+fn is_store(able: &Capabilities) -> bool {
+    able.lists_in_order || able.shared_names
 }
 
 #[cfg(test)]
@@ -98,6 +103,10 @@ mod tests {
         assert_eq!((sizes.prefetched, sizes.prefetched_source), (131_072, 0));
         let sizes = WorkSizes::new(&store, &of(None, false));
         assert_eq!((sizes.prefetched, sizes.prefetched_source), (0, 131_072));
+        // Azure has an order of its own.
+        let azure = Capabilities { shared_names: true, ..of(None, true) };
+        let sizes = WorkSizes::new(&azure, &azure);
+        assert_eq!((sizes.prefetched, sizes.prefetched_source), (131_072, 131_072));
         let told = WorkSizes::new(&of(Some(1_000_000), false), &of(None, false)).told().unwrap();
         assert_eq!(told.0, "packs: at most 10 files");
         assert_eq!(WorkSizes::new(&of(Some(1000), false), &of(None, false)).told(), None);

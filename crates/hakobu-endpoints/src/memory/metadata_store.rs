@@ -19,12 +19,24 @@ use super::ticks::Ticks;
 use super::tree::own;
 use crate::store::{EntryContent, ObjectPlace, Position, StorePage, StoredEntry};
 
+const NONE: RequestCounts = RequestCounts::NONE;
 /// Objects are stored as a whole, and deleted one by one.
 const COSTS: RequestCosts = RequestCosts {
     whole_bytes_max: u64::MAX,
     part_bytes: u64::MAX,
+    parts_max: 1,
     range_bytes: PIECE_BYTES,
+    copy_bytes_max: 0,
+    copied_part_bytes: u64::MAX,
     keys_per_deletion: 1,
+    upload: NONE,
+    part: NONE,
+    attributes: RequestCounts { copy: 1, ..NONE },
+    directory: RequestCounts { put: 1, ..NONE },
+    existing_directory: RequestCounts { put: 1, ..NONE },
+    kept_attributes: NONE,
+    removed_directory: RequestCounts { delete: 1, ..NONE },
+    directory_look: RequestCounts { head: 1, ..NONE },
 };
 
 /// Objects in memory with modes, owners and times in their metadata, which listings do not show. Listings have the time
@@ -106,7 +118,7 @@ impl ObjectPlace for MemoryMetadataStore {
             tells_file_systems: false,
             listed: ListedAttributes::NONE,
             clock: self.clock,
-            request_costs: Some(COSTS),
+            request_costs: Some(&COSTS),
             ..self.entries.capabilities()
         }
     }

@@ -14,6 +14,7 @@ use hakobu_core::path::EntryPath;
 
 use super::api::Bucket;
 use super::capabilities::capabilities;
+use super::counts::ReportedRequests;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use super::lookup::find;
@@ -26,13 +27,14 @@ use crate::store::StoreAccess;
 pub struct BucketAccess {
     bucket: Arc<dyn Bucket>,
     journals: Option<PathBuf>,
+    reported: ReportedRequests,
 }
 
 impl BucketAccess {
     /// Returns the access to a bucket. `journals` is the folder for journals of uploads; without it, uploads cannot be
     /// resumed.
     pub fn new(bucket: Arc<dyn Bucket>, journals: Option<PathBuf>) -> Self {
-        Self { bucket, journals }
+        Self { bucket, journals, reported: ReportedRequests::default() }
     }
 }
 
@@ -53,12 +55,17 @@ impl StoreAccess for BucketAccess {
         self.bucket.answer_time().unwrap_or_default()
     }
 
+    fn uses_tls(&self) -> Option<bool> {
+        self.bucket.uses_tls()
+    }
+
     fn source(&self, roots: &[EntryPath]) -> Result<Box<dyn SourceEndpoint>> {
-        Ok(Box::new(ObjectSource::new(Arc::clone(&self.bucket), roots)?))
+        Ok(Box::new(ObjectSource::new(Arc::clone(&self.bucket), roots, self.reported.begin())?))
     }
 
     fn target(&self, root: &EntryPath, grant: &Grant) -> Result<Box<dyn TargetEndpoint>> {
-        Ok(Box::new(ObjectTarget::open(Arc::clone(&self.bucket), root, grant, self.journals.clone())?))
+        let (bucket, journals) = (Arc::clone(&self.bucket), self.journals.clone());
+        Ok(Box::new(ObjectTarget::open(bucket, root, grant, (journals, self.reported.begin()))?))
     }
 
     fn remove_unfinished(&self, path: &EntryPath) -> Result<u64> {

@@ -16,7 +16,7 @@ use hakobu_core::Result;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
 use hakobu_core::key_spelling::KeySpelling;
-pub use hakobu_core::requests::RequestCounts;
+pub use hakobu_core::requests::{RequestCosts, RequestCounts};
 
 use super::copy_place::CopyPlace;
 use super::metadata::MetadataConvention;
@@ -42,6 +42,16 @@ pub trait Bucket: Send + Sync + 'static {
     /// Returns the place among the buckets that the store copies objects between; `None` if it copies none, or not with
     /// the properties that new objects are to have.
     fn copy_place(&self) -> Option<CopyPlace> {
+        None
+    }
+
+    /// Returns true if requests go through TLS, or `None` if that is not known.
+    fn uses_tls(&self) -> Option<bool> {
+        None
+    }
+
+    /// Returns the requests that pieces of work take; `None` if nothing is known of them.
+    fn request_costs(&self) -> Option<&'static RequestCosts> {
         None
     }
 

@@ -36,6 +36,7 @@ pub(crate) fn capabilities(bucket: &dyn Bucket) -> Capabilities {
         listed: listed_attributes(limits),
         clock: bucket.clock().map(store_clock),
         reads_at_once: READS_AT_ONCE,
+        request_costs: bucket.request_costs(),
         ..Capabilities::posix(true)
     }
 }

@@ -1,8 +1,9 @@
-//! Counts of requests by kind, kept by all lanes of a bucket.
+//! Counts of requests by kind, kept by all lanes of a bucket, and the part of them that belongs to one run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::api::RequestCounts;
+use super::api::{Bucket, RequestCounts};
 
 /// A kind of request, as stores charge for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,5 +66,36 @@ impl RequestCounters {
             kept_digests: 0,
             unchecked: 0,
         }
+    }
+}
+
+/// The requests of a bucket that its endpoints have reported so far. Runs that follow each other may use one bucket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReportedRequests(Arc<Mutex<RequestCounts>>);
+
+impl ReportedRequests {
+    fn reported(&self) -> MutexGuard<'_, RequestCounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the requests of the endpoint that is opened now: all that no earlier one has reported.
+    pub(crate) fn begin(&self) -> EndpointRequests {
+        EndpointRequests { before: *self.reported(), all: self.clone() }
+    }
+}
+
+/// The requests of one endpoint of a bucket.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointRequests {
+    before: RequestCounts,
+    all: ReportedRequests,
+}
+
+impl EndpointRequests {
+    /// Returns them, and records that they have been reported.
+    pub(crate) fn report(&self, bucket: &dyn Bucket) -> RequestCounts {
+        let now = bucket.requests();
+        *self.all.reported() = now;
+        now.since(&self.before)
     }
 }

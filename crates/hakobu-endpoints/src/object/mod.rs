@@ -14,6 +14,7 @@ mod clock;
 mod content;
 mod content_mark;
 pub mod copy_place;
+mod costs;
 mod counts;
 pub mod credentials;
 mod driver;

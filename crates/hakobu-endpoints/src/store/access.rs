@@ -28,6 +28,11 @@ pub trait StoreAccess: Send + Sync {
         Duration::ZERO
     }
 
+    /// Returns true if it is reached through TLS, or `None` if that is not known.
+    fn uses_tls(&self) -> Option<bool> {
+        None
+    }
+
     /// Opens directories of the store for reading.
     ///
     /// # Errors

@@ -29,12 +29,14 @@ use hakobu_agent::local_host::LocalHost;
 use hakobu_core::lane_count::EndpointFacts;
 use hakobu_core::prompts::Prompts;
 use hakobu_core::request::{HostLogin, LaneSetting};
+use hakobu_core::store_settings::StoreSettings;
 use hakobu_net::cipher;
 use hakobu_net::stop::StopHandle;
 use hakobu_ssh::login::SshMethod;
 
 pub mod network_path;
 mod obstacle;
+pub mod store;
 
 pub use self::obstacle::CopyObstacle;
 use self::obstacle::CopyTarget;
@@ -61,6 +63,10 @@ pub struct ProbeRequest {
     pub compression: Compression,
     /// The IDs of disks to which their own content may be written back.
     pub confirmed: Vec<String>,
+    /// The settings of the store that holds the source, if one does.
+    pub source_store: StoreSettings,
+    /// The settings of the store that holds the target, if one does.
+    pub target_store: StoreSettings,
     /// The ssh program and its arguments, at least the program.
     pub ssh: Vec<OsString>,
     /// The path of the program on the remote host, if it is not to be searched for or uploaded.
@@ -194,9 +200,6 @@ fn refuse(location: &Location) -> Result<()> {
     };
     if location.is_stream() {
         return refused("a stream gives nothing to measure; name a file, directory or disk");
-    }
-    if location.store().is_some() {
-        return refused("a probe measures places on machines with hakobu, and this is a store");
     }
     if location.rsync_host().is_some() {
         return refused(

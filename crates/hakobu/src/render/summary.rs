@@ -476,11 +476,24 @@ fn requests(report: &Report, language: Language) -> Vec<String> {
         kinds.collect::<Vec<_>>().join(", ")
     };
     let of = |counts: &Option<RequestCounts>| counts.as_ref().map(kinds).filter(|kinds| !kinds.is_empty());
+    let with_bytes = |counts: &Option<RequestCounts>| {
+        let mut told = of(counts)?;
+        let RequestCounts { sent_bytes, received_bytes, .. } = counts.unwrap_or_default();
+        if sent_bytes > 0 {
+            told += &localized!(language, "; {} to send", format_bytes(sent_bytes));
+        }
+        if received_bytes > 0 {
+            told += &localized!(language, "; {} to receive", format_bytes(received_bytes));
+        }
+        Some(told)
+    };
     [
         of(source).map(|kinds| localized!(language, "requests at the source: {}", kinds)),
         of(target).map(|kinds| localized!(language, "requests at the target: {}", kinds)),
-        of(planned_source).map(|kinds| localized!(language, "the plan takes, at the source: {}", kinds)),
-        of(planned_target).map(|kinds| localized!(language, "the plan takes, at the target: {}", kinds)),
+        with_bytes(planned_source)
+            .map(|kinds| localized!(language, "the plan takes, at the source: {}", kinds)),
+        with_bytes(planned_target)
+            .map(|kinds| localized!(language, "the plan takes, at the target: {}", kinds)),
     ]
     .into_iter()
     .flatten()
@@ -575,10 +588,14 @@ mod tests {
         let mut report = report();
         let source = RequestCounts { list: 1_000, head: 3, sent_bytes: 7, ..RequestCounts::default() };
         report.requests.source = Some(source);
-        report.requests.planned_target = Some(RequestCounts { put: 2, ..RequestCounts::default() });
+        report.requests.planned_target =
+            Some(RequestCounts { put: 2, sent_bytes: 7, ..RequestCounts::default() });
         assert_eq!(
             lines(&report, false, EN)[2..],
-            ["requests at the source: 1 000 list, 3 head", "the plan takes, at the target: 2 put"]
+            [
+                "requests at the source: 1 000 list, 3 head",
+                "the plan takes, at the target: 2 put; 7 B to send"
+            ]
         );
     }
 

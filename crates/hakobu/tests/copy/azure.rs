@@ -1,9 +1,13 @@
 //! Azure Blob Storage as an end of a copy, with Azurite.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use hakobu_testkit::http::{ScriptedAnswer, ScriptedServer};
 use hakobu_testkit::stores::StoreServer;
 use hakobu_testkit::tree_difference::compare;
 use rustix::process::Signal;
@@ -100,6 +104,104 @@ fn what_is_gone_from_the_source_goes_from_azure() {
     fs::remove_dir_all(all.path("back")).unwrap();
     all.run("copy", "").args(["az://container/at/", "back"]).run_to(0);
     assert_kept(&source, &all.path("back"), is_of_links);
+}
+
+#[test]
+fn between_containers_of_an_account_no_content_comes_here() {
+    let all = AzureSurroundings::new();
+    all.server.make_bucket("other").unwrap();
+    let source = tree(&all.path("source"));
+    let large = file(&source.join("large object"), 30 << 20);
+    fs::set_permissions(&large, fs::Permissions::from_mode(0o640)).unwrap();
+    all.run("copy", "").args([contents(&source), "az://container/at".into()]).run_to(0);
+    let copy = || all.run("copy", "").args(["az://container/at/", "az://other/deep/place"]).run_to(0);
+    let ran = copy();
+    let requests = |side: &str, kind: &str| ran.report["requests"][side][kind].as_u64().unwrap();
+    assert!(
+        requests("source", "get") == 0 && requests("source", "received_bytes") < 4 << 20,
+        "{:#}",
+        ran.report
+    );
+    assert!(requests("target", "copy") > 200, "{:#}", ran.report);
+    let again = copy();
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
+    all.run("copy", "").args(["az://other/deep/place/", "back"]).run_to(0);
+    assert_kept(&source, &all.path("back"), is_of_links);
+    all.run("verify", "").args([contents(&source), "az://other/deep/place".into()]).run_to(0);
+    // A copy has the type of the source.
+    let typed = all
+        .run("copy", "--content-type text/plain")
+        .args(["az://container/at/large object", "az://other/typed"])
+        .run_to(0);
+    assert!(typed.report["requests"]["source"]["get"].as_u64().unwrap() > 0, "{:#}", typed.report);
+}
+
+/// Another tool's blobs have no time, and a blob may have the name of a directory.
+#[test]
+fn blobs_of_other_tools_are_copied_in_the_store_once() {
+    let all = AzureSurroundings::new();
+    all.server.make_bucket("other").unwrap();
+    for name in ["x", "x/y", "x/z/deeper", "plain"] {
+        put_blob(&all.server, &format!("container/{name}"), name);
+    }
+    // Times of uploads are known to the second.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let copy = || all.run("copy", "").args(["az://container/", "az://other/"]).run_to(0);
+    let ran = copy();
+    assert_eq!(ran.report["requests"]["target"]["copy"], 4, "{:#}", ran.report);
+    let again = copy();
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
+    put_blob(&all.server, "container/x", "y");
+    assert_eq!(copy().entries("updated"), 1);
+}
+
+/// Stores a blob as a program does that knows nothing of hakobu.
+fn put_blob(server: &StoreServer, path: &str, content: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let (account, sas) = (server.access_key, StoreServer::AZURITE_SAS);
+    write!(
+        stream,
+        "PUT /{account}/{path}?{sas} HTTP/1.1\r\nHost: localhost\r\nx-ms-blob-type: BlockBlob\r\n\
+        Content-Length: {}\r\nConnection: close\r\n\r\n{content}",
+        content.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+}
+
+/// The store asks the source for its blob with the target's credentials.
+#[test]
+fn a_refused_copy_in_the_store_is_said_and_streamed() {
+    let all = AzureSurroundings::new();
+    all.server.make_bucket("other").unwrap();
+    let source = all.path("source");
+    fs::create_dir(&source).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    all.run("copy", "").args([contents(&source), "az://container/at".into()]).run_to(0);
+    let server =
+        ScriptedServer::start(Some(all.server.port()), |request| match request.header("x-ms-copy-source") {
+            Some(_) => ScriptedAnswer::with(403, &["x-ms-error-code: CannotVerifyCopySource"], ""),
+            None => ScriptedAnswer::Forward,
+        })
+        .unwrap();
+    let mut command = Command::new(HAKOBU);
+    command.current_dir(all.at.path());
+    let ran = Copy::verb(command, "copy")
+        .env("AZURE_STORAGE_KEY", all.server.secret_key)
+        .options("--endpoint")
+        .arg(format!("{}/devstoreaccount1", server.endpoint))
+        .args(["az://container/at/", "az://other/at"])
+        .run_to(0);
+    assert_eq!(ran.entries("created"), 4, "{:#}", ran.report);
+    let words = |event: &serde_json::Value| event["words"].as_str().unwrap_or_default().to_owned();
+    let said = ran.events.iter().filter(|it| words(it).contains("does not copy these objects by itself"));
+    assert_eq!(said.count(), 1, "{:#?}", ran.events);
+    let asked = server.requests().iter().filter(|it| it.header("x-ms-copy-source").is_some()).count();
+    assert_eq!(asked, 1);
 }
 
 #[test]

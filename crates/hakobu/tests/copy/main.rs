@@ -40,11 +40,13 @@ mod over_ssh;
 mod peers;
 mod probe;
 mod probe_obstacles;
+mod probe_stores;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;
 mod settings;
 mod slow;
+mod store_costs;
 mod store_evidence;
 mod store_faults;
 mod store_hosts;

@@ -119,6 +119,13 @@ impl Join<'_> {
         }
         let size_bytes = if metadata.kind == EntryKind::File { metadata.size_bytes } else { 0 };
         self.planned("delete", &path, size_bytes);
+        if self.shared.setup.job.dry_run {
+            self.node.shrink();
+        }
+        match metadata.kind {
+            EntryKind::Directory => self.shared.plan_removed_directory(),
+            _ => self.deletions += 1,
+        }
         if removed {
             // If the source has changed since the user agreed, for example because it is no longer mounted, the run
             // must stop. Directories are counted when they are removed, because a filter rule may protect something in

@@ -86,7 +86,9 @@ impl Join<'_> {
                 self.found.links.push((follower, home.path));
                 return true;
             }
-            LinkAction::There(_) => {
+            LinkAction::There(home) => {
+                self.node.touch();
+                self.shared.plan_link(home.is_new);
                 let counter = match action {
                     Action::Create => &self.counters.entries_created,
                     _ => &self.counters.entries_updated,

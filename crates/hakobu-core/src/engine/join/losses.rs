@@ -120,8 +120,10 @@ impl Join<'_> {
         }
         let only_planned =
             self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace);
-        // Examining costs one operation per entry. Unchanged entries need it only if required or flagged.
-        if only_planned || (stays && self.shared.must_examine()) {
+        // Examining costs one operation per entry. Unchanged entries need it only if required or flagged, and so do all
+        // entries of an object store, where it would cost a request.
+        let tells = self.shared.source_refuses() || source.missed || self.shared.must_examine();
+        if only_planned && tells || (stays && self.shared.must_examine()) {
             self.examine(name, source.kind, self.shared.ask.miss).map_err(at_source)?;
         } else if stays {
             self.count_missed(name, source).map_err(at_source)?;

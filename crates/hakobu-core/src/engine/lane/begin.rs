@@ -171,7 +171,8 @@ impl Worker<'_> {
 
     /// Reports the plan for content, after checking that it can be read.
     fn plan_content(&mut self, item: &JobItem, source: SourceFile, replaces: bool) -> Result<()> {
-        let size_bytes = source.metadata.size_bytes;
+        let metadata = source.metadata;
+        let size_bytes = metadata.size_bytes;
         if !self.is_stream() {
             self.ask_source(SourceOp::Open { file: Arc::new(source) }).map_err(at_source)?;
         }
@@ -180,6 +181,7 @@ impl Worker<'_> {
             false => (&self.counters.entries_created, "create"),
         };
         counter.add(1);
+        self.shared.plan_content(&metadata, true, true);
         self.shared.planned(action, &item.target, size_bytes);
         Ok(())
     }

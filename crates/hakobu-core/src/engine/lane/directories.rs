@@ -477,7 +477,10 @@ impl Worker<'_> {
             fail(self.shared, self.counters, failure(node.source(), at_target(error, &node.target)));
         }
         if self.shared.setup.job.dry_run {
-            finished.iter().for_each(|node| node.count(self.counters));
+            for node in &finished {
+                self.shared.plan_directory(node);
+                node.count(self.counters);
+            }
             self.shared.queue.complete(finished.len() as u64);
             return Ok(());
         }

@@ -113,7 +113,12 @@ impl Worker<'_> {
             let (name, listed) = (listing.name(*index), listing.metadata(*index));
             let metadata = match (lacks && *asked).then(|| found.next().ok_or_else(unexpected)).transpose()? {
                 None => Ok(*listed),
-                Some(found) => self.still_there(listed, found),
+                Some(found) => {
+                    if listed.kind == EntryKind::Directory {
+                        self.shared.record.look_at_directory(false);
+                    }
+                    self.still_there(listed, found)
+                }
             };
             match metadata {
                 Ok(metadata) => exact.push(name, metadata)?,
@@ -237,6 +242,9 @@ impl Worker<'_> {
         entry: usize,
         found: Result<Option<EntryMetadata>>,
     ) -> Result<()> {
+        if found.as_ref().is_ok_and(|found| found.is_some_and(|it| it.kind == EntryKind::Directory)) {
+            self.shared.record.look_at_directory(true);
+        }
         let examination = self.examinations.by_number.get_mut(&number).ok_or_else(unexpected)?;
         examination.target.get_mut(entry).ok_or_else(unexpected)?.found = found;
         examination.answered += 1;

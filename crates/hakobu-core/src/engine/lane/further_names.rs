@@ -8,6 +8,8 @@ impl Worker<'_> {
     pub(super) fn link(&mut self, links: Vec<(LinkedName, EntryPath)>) -> Result<()> {
         if self.shared.setup.job.dry_run {
             for (follower, _) in links {
+                follower.node.touch();
+                self.shared.plan_link(true);
                 self.shared.planned("link", &follower.target, 0);
                 self.linked(vec![follower], Vec::new())?;
             }

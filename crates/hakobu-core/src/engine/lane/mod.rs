@@ -70,7 +70,7 @@ const REST_AT_ONCE: Duration = Duration::from_millis(100);
 /// The time that a lane with outstanding answers waits before it looks for other work.
 const ANSWER_WAIT: Duration = Duration::from_millis(2);
 /// The maximum number of changes in one operation.
-const CHANGES_AT_ONCE: usize = 256;
+pub(super) const CHANGES_AT_ONCE: usize = 256;
 /// The number of bytes of extended attributes from which on an operation takes no more changes.
 const CHANGES_BYTES_TARGET: usize = 1 << 20;
 

@@ -23,14 +23,17 @@ use hakobu_core::extent::Extent;
 
 use super::api::{
     ApiReply, Bucket, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi, ObjectBody,
-    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
-    StoreLimits, StoredObject, UnfinishedUpload, UploadId,
+    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCosts,
+    RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
+use super::copy_place::CopyPlace;
+use super::costs::azure_costs;
 pub use super::credentials::azure::AzureEnvironment;
 use super::http::HttpClient;
 use container::LIMITS;
 pub use container::{AzureContainer, AzureNewObjects, AzureSettings};
 use request::AzureLane;
+use target::AzureTarget;
 
 /// An opened container as lanes have it.
 impl Bucket for Arc<AzureContainer> {
@@ -44,6 +47,24 @@ impl Bucket for Arc<AzureContainer> {
 
     fn limits(&self) -> &StoreLimits {
         &LIMITS
+    }
+
+    fn copy_place(&self) -> Option<CopyPlace> {
+        // A copy has the source's content type and access tier. The account is the store: its key or token does not let
+        // the store read the blobs of another one.
+        let AzureNewObjects { content_type, access_tier } = &self.new_objects;
+        let keeps = content_type.is_none() && access_tier.is_none();
+        let AzureTarget { origin, base, container, .. } = &self.target;
+        keeps.then(|| CopyPlace { store: format!("{origin}{base}"), bucket: container.clone() })
+    }
+
+    fn uses_tls(&self) -> Option<bool> {
+        Some(self.target.origin.starts_with("https:"))
+    }
+
+    fn request_costs(&self) -> Option<&'static RequestCosts> {
+        static COSTS: RequestCosts = azure_costs(&LIMITS);
+        Some(&COSTS)
     }
 
     fn requests(&self) -> RequestCounts {

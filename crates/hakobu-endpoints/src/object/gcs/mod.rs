@@ -25,10 +25,11 @@ use hakobu_core::extent::Extent;
 
 use super::api::{
     ApiReply, Bucket, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi, ObjectBody,
-    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
-    StoreLimits, StoredObject, UnfinishedUpload, UploadId,
+    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCosts,
+    RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
 use super::copy_place::CopyPlace;
+use super::costs::{composing_costs, google_costs};
 pub use super::credentials::gcs::GcsCredentialSettings;
 use super::http::HttpClient;
 pub(crate) use bucket::LIMITS;
@@ -53,6 +54,16 @@ impl Bucket for Arc<GcsBucket> {
         // A copy has the source's content type and storage class.
         let keeps = self.new_objects.content_type.is_none() && self.new_objects.storage_class.is_none();
         keeps.then(|| CopyPlace { store: self.target.store().to_owned(), bucket: self.name.clone() })
+    }
+
+    fn uses_tls(&self) -> Option<bool> {
+        Some(self.target.objects().starts_with("https:"))
+    }
+
+    fn request_costs(&self) -> Option<&'static RequestCosts> {
+        static GOOGLE: RequestCosts = google_costs(&LIMITS);
+        static OTHERS: RequestCosts = composing_costs(&LIMITS);
+        Some(if self.target.is_google { &GOOGLE } else { &OTHERS })
     }
 
     fn requests(&self) -> RequestCounts {

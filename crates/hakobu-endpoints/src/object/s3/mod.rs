@@ -24,10 +24,11 @@ use hakobu_core::extent::Extent;
 
 use super::api::{
     ApiReply, Bucket, ClockOffset, CompleteUpload, CopyObject, CopyPart, ListQuery, ObjectApi, ObjectBody,
-    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCounts,
-    StoreLimits, StoredObject, UnfinishedUpload, UploadId,
+    ObjectHead, ObjectPage, ObjectProperties, ObjectVersion, PartTag, PutObject, PutPart, RequestCosts,
+    RequestCounts, StoreLimits, StoredObject, UnfinishedUpload, UploadId,
 };
 use super::copy_place::CopyPlace;
+use super::costs::costs;
 pub use super::credentials::aws::AwsSettings;
 use super::http::HttpClient;
 pub(crate) use bucket::LIMITS;
@@ -54,6 +55,15 @@ impl Bucket for Arc<S3Bucket> {
         // A copy has the source's content type.
         let keeps = self.new_objects.content_type.is_none();
         keeps.then(|| CopyPlace { store: self.store.clone(), bucket: self.name.clone() })
+    }
+
+    fn uses_tls(&self) -> Option<bool> {
+        Some(self.target().origin.starts_with("https:"))
+    }
+
+    fn request_costs(&self) -> Option<&'static RequestCosts> {
+        static COSTS: RequestCosts = costs(&LIMITS);
+        Some(&COSTS)
     }
 
     fn requests(&self) -> RequestCounts {

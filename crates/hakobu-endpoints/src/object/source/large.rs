@@ -16,7 +16,7 @@ use crate::object::api::{BodyStream, ObjectHead, ObjectVersion, StoreLimits};
 use crate::object::entry::described;
 
 /// The bytes that one request for a large object asks for.
-pub(super) const RANGE_BYTES: u64 = 4 * CHUNK_BYTES;
+pub(crate) const RANGE_BYTES: u64 = 4 * CHUNK_BYTES;
 
 /// The versions of the objects that are being read in ranges, by root and path. All ranges are of one version.
 #[derive(Default)]

@@ -17,12 +17,14 @@ use hakobu_core::requests::RequestCounts;
 
 use super::api::Bucket;
 use super::capabilities::capabilities;
+use super::counts::EndpointRequests;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use super::sidecars::Sidecars;
 use crate::common::future_lane::FutureLane;
 use lane::ObjectReader;
-use large::{PinnedVersions, RANGE_BYTES};
+use large::PinnedVersions;
+pub(super) use large::RANGE_BYTES;
 use sidecar_search::SidecarSearch;
 
 /// Directories of a bucket that are read. Roots are numbered in the order in which they were given.
@@ -34,6 +36,7 @@ pub struct ObjectSource {
     capabilities: Capabilities,
     versions: Arc<PinnedVersions>,
     ended: Arc<AtomicBool>,
+    requests: EndpointRequests,
     /// The number of digests that were kept with objects, so that these were not read.
     kept_digests: Arc<AtomicU64>,
 }
@@ -43,7 +46,11 @@ impl ObjectSource {
     ///
     /// # Errors
     /// `Unsupported` if no key can have one of these paths.
-    pub fn new(bucket: Arc<dyn Bucket>, roots: &[EntryPath]) -> Result<Self> {
+    pub(crate) fn new(
+        bucket: Arc<dyn Bucket>,
+        roots: &[EntryPath],
+        requests: EndpointRequests,
+    ) -> Result<Self> {
         let spelling = bucket.limits().spelling;
         Ok(Self {
             capabilities: capabilities(&*bucket),
@@ -53,6 +60,7 @@ impl ObjectSource {
             sidecars: roots.iter().map(|_| Sidecars::default()).collect(),
             versions: Arc::default(),
             ended: Arc::default(),
+            requests,
             kept_digests: Arc::default(),
         })
     }
@@ -68,7 +76,8 @@ impl Endpoint for ObjectSource {
     }
 
     fn requests(&self) -> RequestCounts {
-        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..self.bucket.requests() }
+        let sent = self.requests.report(&*self.bucket);
+        RequestCounts { kept_digests: self.kept_digests.load(Ordering::Relaxed), ..sent }
     }
 
     fn interrupt(&self) {

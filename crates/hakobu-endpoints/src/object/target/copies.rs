@@ -12,6 +12,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::lane::ObjectWriter;
+use super::parts::COPIED_PART_BYTES;
 use super::placed;
 use crate::object::api::{
     CompleteUpload, CopyObject, CopyPart, CopySource, ObjectHead, ObjectProperties, PartTag, PutCondition,
@@ -20,8 +21,6 @@ use crate::object::api::{
 use crate::object::copy_place::{OpenedObject, SeenObject};
 
 const COPYING: &str = "copying the object inside the store";
-/// The size of parts in bytes. The store copies each of them on its own.
-const PART_BYTES: u64 = 512 << 20;
 /// The maximum number of parts that one lane has the store copy at a time.
 const PARTS_AT_ONCE: usize = 16;
 
@@ -163,7 +162,7 @@ fn may_be_streamed(error: Error) -> Error {
 /// Returns the numbers and ranges of the parts of a large object.
 fn part_ranges(size_bytes: u64, limits: &StoreLimits) -> impl Iterator<Item = (u32, Extent)> {
     let part_bytes =
-        size_bytes.div_ceil(u64::from(limits.parts_max)).max(PART_BYTES).min(limits.part_bytes_max);
+        size_bytes.div_ceil(u64::from(limits.parts_max)).max(COPIED_PART_BYTES).min(limits.part_bytes_max);
     (1..)
         .zip((0..size_bytes).step_by(usize::try_from(part_bytes).unwrap_or(usize::MAX)))
         .map(move |(number, offset)| (number, Extent { offset, length: part_bytes.min(size_bytes - offset) }))
@@ -177,7 +176,9 @@ mod tests {
     #[test]
     fn parts_cover_an_object_once() {
         let limits = LIMITS;
-        for size_bytes in [1, PART_BYTES, PART_BYTES + 1, (5 << 30) + 7, 5 << 40, limits.object_bytes_max] {
+        for size_bytes in
+            [1, COPIED_PART_BYTES, COPIED_PART_BYTES + 1, (5 << 30) + 7, 5 << 40, limits.object_bytes_max]
+        {
             let parts: Vec<_> = part_ranges(size_bytes, &limits).collect();
             let mut end = 0;
             for (index, (number, range)) in parts.iter().enumerate() {

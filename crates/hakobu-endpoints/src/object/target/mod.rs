@@ -26,6 +26,7 @@ use hakobu_core::{Error, Result};
 
 use super::api::{Bucket, ObjectApi};
 use super::capabilities::capabilities;
+use super::counts::EndpointRequests;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
 use super::sidecars::Sidecars;
@@ -35,7 +36,8 @@ use draft::ObjectDrafts;
 use homes::SidecarHomes;
 use lane::ObjectWriter;
 use links::ObjectLinks;
-use parts::{PART_BYTES, PartPlan};
+use parts::PartPlan;
+pub(super) use parts::{COPIED_PART_BYTES, PART_BYTES};
 use rights::GrantedRights;
 
 /// Returns an error with the path of an entry instead of the location of its object: the place of the target is told with
@@ -59,6 +61,7 @@ pub struct ObjectTarget {
     links: Arc<ObjectLinks>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
+    requests: EndpointRequests,
     /// The number of digests that were kept with objects, so that these were not read.
     kept_digests: Arc<AtomicU64>,
     /// Objects that were stored without a checksum that the store compared.
@@ -71,11 +74,11 @@ impl ObjectTarget {
     ///
     /// # Errors
     /// `Unsupported` if no key can have that path.
-    pub fn open(
+    pub(crate) fn open(
         bucket: Arc<dyn Bucket>,
         root: &EntryPath,
         grant: &Grant,
-        journals: Option<PathBuf>,
+        (journals, requests): (Option<PathBuf>, EndpointRequests),
     ) -> Result<Granted<Self>> {
         let able = capabilities(&*bucket);
         let rights = GrantedRights::of(grant);
@@ -96,6 +99,7 @@ impl ObjectTarget {
             links,
             ended,
             journals,
+            requests,
             kept_digests,
             unchecked,
         };
@@ -115,7 +119,7 @@ impl Endpoint for ObjectTarget {
     fn requests(&self) -> RequestCounts {
         let kept_digests = self.kept_digests.load(Ordering::Relaxed);
         let unchecked = self.unchecked.load(Ordering::Relaxed);
-        RequestCounts { kept_digests, unchecked, ..self.bucket.requests() }
+        RequestCounts { kept_digests, unchecked, ..self.requests.report(&*self.bucket) }
     }
 
     fn interrupt(&self) {

@@ -7,6 +7,8 @@ use crate::object::api::StoreLimits;
 
 /// The usual size of a part in bytes.
 pub(crate) const PART_BYTES: u64 = 2 * CHUNK_BYTES;
+/// The size in bytes of the parts that the store copies on its own.
+pub(crate) const COPIED_PART_BYTES: u64 = 512 << 20;
 /// The number of parts of a stream after which the size of parts doubles.
 const STREAM_PARTS: u64 = 1000;
 

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::commands::shared::headings::{DISKS, OUTPUT, PERFORMANCE};
 use crate::commands::shared::limits::LimitArguments;
 use crate::commands::shared::login::LoginArguments;
+use crate::commands::shared::store::StoreArguments;
 
 /// The text below the help.
 pub(crate) const HELP: &str = "\
@@ -20,6 +21,9 @@ Takes about ten seconds, longer on links with high latency, and first prints wha
 From that it predicts the rate of a copy and its bottleneck. For a tree it predicts how long the first copy and a run \
 without changes will take. If the copy would fail, for example for lack of space or permissions, the first line says so.
 
+An object store is measured from this machine, and nothing is written to it: the round trip, how long its listing takes, \
+small and large objects that are there. With SOURCE and TARGET, a dry run counts the requests that a copy takes.
+
 A disk as TARGET is only read, unless --confirm names it: then its own content is read and written back to the same \
 place, so it stays as it is. The disk must not be in use: anything written to it meanwhile would be lost.
 
@@ -30,6 +34,7 @@ Examples:
   hakobu probe --gentle data/ host:/backup  with little load, beside other users
   hakobu probe --html probe.html /mnt/old /mnt/new
   hakobu probe disk.img host:/dev/sdb --confirm ID
+  hakobu probe photos/ s3://media/photos    what a store answers, and the requests of a copy
 
 Exit codes: 0 measured, even if a copy would fail; 1 failed, or a host was lost (what was measured is printed); 2 \
 wrong usage; 6 refused: a disk in use, another disk than --confirm names, or --html would overwrite a disk or \
@@ -80,6 +85,10 @@ pub struct ProbeArguments {
     /// Also write an HTML page with charts to this file
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub html: Option<PathBuf>,
+
+    /// The options for reaching object stores.
+    #[command(flatten)]
+    pub store: StoreArguments,
 
     /// The login on the other machines.
     #[command(flatten)]

@@ -18,11 +18,12 @@ mod json;
 mod obstacle;
 mod page;
 mod request;
+mod store_page;
 
 use self::arguments::ProbeArguments;
 use crate::commands::shared::looking;
 use crate::exit;
-use crate::report::page::PageSection;
+use crate::report::page::{PageSection, ReportPage};
 use crate::report::write::{self, ReportFormat};
 use crate::report::{html, text};
 use crate::settings_file::ssh_variable;
@@ -43,6 +44,9 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
     }
     let hosts: Vec<&SshHost> =
         request.source.iter().chain([&request.target]).filter_map(Location::ssh_host).collect();
+    if measuring::store::concerns(&request) {
+        return stores(typed, &request);
+    }
     looking::look_partly(&hosts, (request.sudo, typed.json), FAREWELL, |terminal, observer, cancel| {
         announce(&request, observer);
         let probed = measuring::probe(&request, terminal, observer, cancel)?;
@@ -51,13 +55,31 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
     })
 }
 
+/// Measures object stores; returns the exit code.
+fn stores(typed: &ProbeArguments, request: &ProbeRequest) -> u8 {
+    looking::look_partly(&[], (false, typed.json), FAREWELL, |terminal, observer, cancel| {
+        observer.event(Event::Notice { words: store_page::announcement(request) });
+        let probed = measuring::store::probe(request, terminal, observer, cancel)?;
+        let page = store_page::page(&probed);
+        write_page(typed, &page)?;
+        let shown = match typed.json {
+            true => store_page::json(&probed)?,
+            false => text::write(&page),
+        };
+        Ok((shown, None))
+    })
+}
+
+fn write_page(typed: &ProbeArguments, page: &ReportPage) -> Result<()> {
+    let Some(path) = &typed.html else { return Ok(()) };
+    let mut kept = page.clone();
+    kept.sections.insert(0, PageSection::measured(jiff::Timestamp::now()));
+    write::write(path, None, (ReportFormat::Html, html::write(&kept).as_bytes()))
+}
+
 fn shown(typed: &ProbeArguments, probed: &ProbeResults, machines: &Machines) -> Result<String> {
     let page = page::page(probed, machines);
-    if let Some(path) = &typed.html {
-        let mut kept = page.clone();
-        kept.sections.insert(0, PageSection::measured(jiff::Timestamp::now()));
-        write::write(path, None, (ReportFormat::Html, html::write(&kept).as_bytes()))?;
-    }
+    write_page(typed, &page)?;
     match typed.json {
         true => json::json(probed),
         false => Ok(text::write(&page)),

@@ -13,6 +13,7 @@ use super::arguments::ProbeArguments;
 use crate::commands::shared::findings::{Findings, usage};
 use crate::commands::shared::lanes::lanes;
 use crate::commands::shared::login::{agent, ssh};
+use crate::commands::shared::store::ObjectArguments;
 use crate::settings_file::name_places;
 
 /// Returns the request that the arguments of `probe` stand for.
@@ -35,7 +36,12 @@ pub fn probe_request(
         found.errors.extend(errors);
         RunLimits::default()
     });
+    let written = ObjectArguments::default();
+    let (source_store, target_store) =
+        found.stores((&typed.store, &written), (source.as_ref(), target.as_ref()));
     let request = ProbeRequest {
+        source_store,
+        target_store,
         source,
         target: target.unwrap_or_default(),
         gentle: typed.gentle,
