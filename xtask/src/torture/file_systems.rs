@@ -455,7 +455,7 @@ impl Pool {
     fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         let folder = format!("h{}", self.number);
         if let Some(kind) = StoreKind::of_name(name) {
-            let prefix = prefix(self.number, is_source);
+            let prefix = prefix(&self.scratch, self.number, is_source);
             let directory = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
             let store = self.store(kind)?;
             store.clear(&prefix)?;
@@ -554,7 +554,7 @@ impl HistoryDirectories {
     ) -> Option<ObjectTree> {
         let kind = if is_source { setting.source_store() } else { setting.target_store() }?;
         let store = pool.started_store(kind)?;
-        let prefix = prefix(self.number, is_source);
+        let prefix = prefix(&pool.scratch, self.number, is_source);
         let files = store.files(&prefix);
         Some(ObjectTree { kind, client: store.client(), prefix, tree: Name(tree.to_vec()), files })
     }
@@ -594,9 +594,11 @@ impl Drop for HistoryDirectories {
     }
 }
 
-/// Returns the prefix of the objects of a side.
-fn prefix(number: u64, is_source: bool) -> String {
-    format!("{}{number}", if is_source { "s" } else { "t" })
+/// Returns the prefix of the objects of a side. No other worker has the same: two copies between equal locations exclude
+/// each other, although each worker has its own stores.
+fn prefix(scratch: &Path, number: u64, is_source: bool) -> String {
+    let worker = scratch.file_name().unwrap_or_default().to_string_lossy().replace("hakobu-torture-", "");
+    format!("{}{number}-{worker}", if is_source { "s" } else { "t" })
 }
 
 fn clear(directory: &Path) {
