@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 100] = [
+const VERBS: [&str; 102] = [
     "abort",
     "accept",
     "add",
@@ -93,6 +93,7 @@ const VERBS: [&str; 100] = [
     "show",
     "skip",
     "sort",
+    "spell",
     "split",
     "start",
     "stop",
@@ -100,6 +101,7 @@ const VERBS: [&str; 100] = [
     "take",
     "tell",
     "test",
+    "torture",
     "untie",
     "update",
     "use",
