@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::Value;
 
+use super::base64::from_base64;
 use super::check::{Proof, Violation};
 use super::environment;
 use super::environment::faults::Fault;
@@ -264,26 +265,4 @@ pub fn path_in(value: &Value) -> Name {
         Some(text) => Name(from_base64(text)),
         None => Name(value["path"].as_str().unwrap_or_default().as_bytes().to_vec()),
     }
-}
-
-/// Decodes base64.
-pub fn from_base64(text: &str) -> Vec<u8> {
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for letter in text.bytes() {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => continue,
-        };
-        bits = (bits << 6 | u32::from(value)) & 0xff_ffff;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    bytes
 }

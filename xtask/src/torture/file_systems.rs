@@ -16,7 +16,7 @@ use super::environment::file_system::{
 };
 use super::environment::fuse::Lies;
 use super::environment::hosts::TestHosts;
-use super::environment::object_store::{StoreKind, TortureStore};
+use super::environment::object_store::{TortureStore, TortureStoreKind};
 use super::generate::Limits;
 use super::model::Name;
 use super::mutate_objects::ObjectTree;
@@ -84,7 +84,7 @@ pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
         let [source, target] = ["plain", "plain"].map(str::to_owned);
         let setting = HistorySetting { source, target, route: Route::Local };
         return if rng.percent(PLAIN_STORES_PERCENT) {
-            setting.with_store(StoreKind::Versitygw)
+            setting.with_store(TortureStoreKind::Versitygw)
         } else {
             setting
         };
@@ -102,7 +102,7 @@ pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     let source = pick(SOURCES, Lies::of_sources());
     let target = pick(TARGETS, Lies::of_targets());
     // A store is reached from this machine.
-    let has_store = [&source, &target].into_iter().any(|name| StoreKind::of_name(name).is_some());
+    let has_store = [&source, &target].into_iter().any(|name| TortureStoreKind::of_name(name).is_some());
     let route = if has_store || rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
     let mut setting = HistorySetting { source, target, route };
     if route == Route::PullSftp && HistorySetting::lies(&setting.source).fail_list_after.is_some() {
@@ -182,14 +182,14 @@ impl HistorySetting {
     }
 
     /// Returns the setting with an object store as the target.
-    pub fn with_store(self, kind: StoreKind) -> Self {
+    pub fn with_store(self, kind: TortureStoreKind) -> Self {
         Self { target: kind.name().to_owned(), route: Route::Local, ..self }
     }
 
     /// Returns a setting with a store at one side or at both.
     pub fn with_stores(self, rng: &mut Rng) -> Self {
-        let kind = rng.pick(&[0, 0, 1, 2].map(|index: usize| StoreKind::ALL[index]));
-        let other = rng.pick(&StoreKind::ALL);
+        let kind = rng.pick(&[0, 0, 1, 2].map(|index: usize| TortureStoreKind::ALL[index]));
+        let other = rng.pick(&TortureStoreKind::ALL);
         match rng.below(10) {
             0..6 => self.with_store(kind),
             6 | 7 if self.target_store().is_none() => {
@@ -200,13 +200,13 @@ impl HistorySetting {
     }
 
     /// Returns the store that is the source.
-    pub fn source_store(&self) -> Option<StoreKind> {
-        StoreKind::of_name(&self.source)
+    pub fn source_store(&self) -> Option<TortureStoreKind> {
+        TortureStoreKind::of_name(&self.source)
     }
 
     /// Returns the store that is the target.
-    pub fn target_store(&self) -> Option<StoreKind> {
-        StoreKind::of_name(&self.target)
+    pub fn target_store(&self) -> Option<TortureStoreKind> {
+        TortureStoreKind::of_name(&self.target)
     }
 
     /// Returns true if a side is an object store.
@@ -280,7 +280,7 @@ impl HistorySetting {
         if [self.source_store(), self.target_store()]
             .into_iter()
             .flatten()
-            .any(|kind| kind != StoreKind::Versitygw)
+            .any(|kind| kind != TortureStoreKind::Versitygw)
         {
             limits.size_bytes = limits.size_bytes.min(18 << 20);
         }
@@ -397,7 +397,7 @@ pub struct Pool {
     program: PathBuf,
     mounts: HashMap<(bool, String), MountedFileSystem>,
     hosts: Option<TestHosts>,
-    stores: HashMap<StoreKind, TortureStore>,
+    stores: HashMap<TortureStoreKind, TortureStore>,
     number: u64,
 }
 
@@ -419,7 +419,7 @@ impl Pool {
     }
 
     /// Returns a store, which is started on first use.
-    pub fn store(&mut self, kind: StoreKind) -> anyhow::Result<&mut TortureStore> {
+    pub fn store(&mut self, kind: TortureStoreKind) -> anyhow::Result<&mut TortureStore> {
         if !self.stores.contains_key(&kind) {
             self.stores.insert(kind, TortureStore::start(kind, &self.scratch)?);
         }
@@ -427,17 +427,17 @@ impl Pool {
     }
 
     /// Returns a store, if it was started.
-    pub fn started_store(&self, kind: StoreKind) -> Option<&TortureStore> {
+    pub fn started_store(&self, kind: TortureStoreKind) -> Option<&TortureStore> {
         self.stores.get(&kind)
     }
 
     /// Takes a store out, so that it can be changed during a run.
-    pub fn take_store(&mut self, kind: StoreKind) -> Option<TortureStore> {
+    pub fn take_store(&mut self, kind: TortureStoreKind) -> Option<TortureStore> {
         self.stores.remove(&kind)
     }
 
     /// Puts a store back.
-    pub fn put_store(&mut self, kind: StoreKind, store: TortureStore) {
+    pub fn put_store(&mut self, kind: TortureStoreKind, store: TortureStore) {
         self.stores.insert(kind, store);
     }
 
@@ -454,8 +454,8 @@ impl Pool {
     /// Returns the directory of one side as hakobu sees it, and as the oracle does.
     fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         let folder = format!("h{}", self.number);
-        if let Some(kind) = StoreKind::of_name(name) {
-            let prefix = prefix(self.number, is_source);
+        if let Some(kind) = TortureStoreKind::of_name(name) {
+            let prefix = prefix(&self.scratch, self.number, is_source);
             let directory = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
             let store = self.store(kind)?;
             store.clear(&prefix)?;
@@ -554,7 +554,7 @@ impl HistoryDirectories {
     ) -> Option<ObjectTree> {
         let kind = if is_source { setting.source_store() } else { setting.target_store() }?;
         let store = pool.started_store(kind)?;
-        let prefix = prefix(self.number, is_source);
+        let prefix = prefix(&pool.scratch, self.number, is_source);
         let files = store.files(&prefix);
         Some(ObjectTree { kind, client: store.client(), prefix, tree: Name(tree.to_vec()), files })
     }
@@ -594,9 +594,11 @@ impl Drop for HistoryDirectories {
     }
 }
 
-/// Returns the prefix of the objects of a side.
-fn prefix(number: u64, is_source: bool) -> String {
-    format!("{}{number}", if is_source { "s" } else { "t" })
+/// Returns the prefix of the objects of a side. No other worker has the same: two copies between equal locations exclude
+/// each other, although each worker has its own stores.
+fn prefix(scratch: &Path, number: u64, is_source: bool) -> String {
+    let worker = scratch.file_name().unwrap_or_default().to_string_lossy().replace("hakobu-torture-", "");
+    format!("{}{number}-{worker}", if is_source { "s" } else { "t" })
 }
 
 fn clear(directory: &Path) {

@@ -1,19 +1,19 @@
 //! Names of files as parts of keys, as docs/book/object-stores.md spells them.
 
-use super::environment::object_store::StoreKind;
+use super::environment::object_store::TortureStoreKind;
 
 /// Quotes the character after it, or is followed by two hexadecimal digits.
 const QUOTE: char = '\u{201b}';
 
 /// Returns the spelling of a path.
-pub fn spelled(kind: StoreKind, path: &[u8]) -> String {
+pub fn spelled(kind: TortureStoreKind, path: &[u8]) -> String {
     let names: Vec<String> = path.split(|byte| *byte == b'/').map(|name| spelled_name(kind, name)).collect();
     names.join("/")
 }
 
 /// Returns the spelling of a name.
-fn spelled_name(kind: StoreKind, name: &[u8]) -> String {
-    let is_azure = kind == StoreKind::Azurite;
+fn spelled_name(kind: TortureStoreKind, name: &[u8]) -> String {
+    let is_azure = kind == TortureStoreKind::Azurite;
     let mut out = String::new();
     let mut rest = name.len();
     for chunk in name.utf8_chunks() {
@@ -23,11 +23,15 @@ fn spelled_name(kind: StoreKind, name: &[u8]) -> String {
                 QUOTE => out.extend([QUOTE, character]),
                 '\n' | '\r' => out.extend(char::from_u32(0x2400 + u32::from(character))),
                 '␊' | '␍' => out.extend([QUOTE, character]),
-                '\u{2401}'..='\u{241f}' if kind != StoreKind::FakeGcs => out.extend([QUOTE, character]),
-                '\u{1}'..='\u{1f}' if kind != StoreKind::FakeGcs => {
+                '\u{2401}'..='\u{241f}' if kind != TortureStoreKind::FakeGcs => {
+                    out.extend([QUOTE, character])
+                }
+                '\u{1}'..='\u{1f}' if kind != TortureStoreKind::FakeGcs => {
                     out.extend(char::from_u32(0x2400 + u32::from(character)));
                 }
-                '\u{fffe}' | '\u{ffff}' if kind == StoreKind::Versitygw => add_bytes(&mut out, character),
+                '\u{fffe}' | '\u{ffff}' if kind == TortureStoreKind::Versitygw => {
+                    add_bytes(&mut out, character)
+                }
                 '\u{7f}' if is_azure => out.push('␡'),
                 '\\' if is_azure => out.push('＼'),
                 '␡' | '＼' if is_azure => out.extend([QUOTE, character]),
@@ -63,7 +67,7 @@ fn add_byte(out: &mut String, byte: u8) {
 }
 
 /// Returns the name that a part of a key stands for, or `None` if no name is spelled like this.
-pub fn read(kind: StoreKind, spelling: &str) -> Option<Vec<u8>> {
+pub fn read(kind: TortureStoreKind, spelling: &str) -> Option<Vec<u8>> {
     let mut name = Vec::new();
     let mut characters = spelling.chars();
     while let Some(character) = characters.next() {
@@ -81,12 +85,12 @@ pub fn read(kind: StoreKind, spelling: &str) -> Option<Vec<u8>> {
                 }
             }
             '␊' | '␍' => name.push(u8::try_from(u32::from(character) - 0x2400).ok()?),
-            '\u{2401}'..='\u{241f}' if kind != StoreKind::FakeGcs => {
+            '\u{2401}'..='\u{241f}' if kind != TortureStoreKind::FakeGcs => {
                 name.push(u8::try_from(u32::from(character) - 0x2400).ok()?);
             }
-            '␡' if kind == StoreKind::Azurite => name.push(0x7f),
-            '＼' if kind == StoreKind::Azurite => name.push(b'\\'),
-            '．' if kind == StoreKind::Azurite && characters.as_str().is_empty() => name.push(b'.'),
+            '␡' if kind == TortureStoreKind::Azurite => name.push(0x7f),
+            '＼' if kind == TortureStoreKind::Azurite => name.push(b'\\'),
+            '．' if kind == TortureStoreKind::Azurite && characters.as_str().is_empty() => name.push(b'.'),
             _ => plain(character),
         }
     }
@@ -95,7 +99,7 @@ pub fn read(kind: StoreKind, spelling: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{StoreKind, read, spelled};
+    use super::{TortureStoreKind, read, spelled};
 
     #[test]
     fn the_table_of_the_book() {
@@ -114,12 +118,12 @@ mod tests {
             ("日本".as_bytes(), "日本", "日本", "日本"),
         ];
         for (name, s3, azure, gcs) in rows {
-            for (kind, spelling) in StoreKind::ALL.into_iter().zip([s3, azure, gcs]) {
+            for (kind, spelling) in TortureStoreKind::ALL.into_iter().zip([s3, azure, gcs]) {
                 assert_eq!(spelled(kind, name), spelling);
                 assert_eq!(read(kind, spelling).as_deref(), Some(name), "{spelling}");
             }
         }
-        assert_eq!(read(StoreKind::Versitygw, "x‛y"), None);
-        assert_eq!(read(StoreKind::Versitygw, "‛61"), None, "that is spelled without a quote");
+        assert_eq!(read(TortureStoreKind::Versitygw, "x‛y"), None);
+        assert_eq!(read(TortureStoreKind::Versitygw, "‛61"), None, "that is spelled without a quote");
     }
 }

@@ -2,7 +2,7 @@
 //! it there and choose it here.
 
 use super::environment::faults::{Fault, INJECTED, Process, Trigger};
-use super::environment::object_store::StoreKind;
+use super::environment::object_store::TortureStoreKind;
 use super::file_systems::HistorySetting;
 use super::rng::Rng;
 
@@ -13,7 +13,8 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
     if setting.has_store() && rng.percent(50) {
         let may_change = from_store || setting.source_store().is_some();
         // The others have their objects in memory.
-        let outlives = |kind: Option<StoreKind>| kind.is_none_or(|kind| kind == StoreKind::Versitygw);
+        let outlives =
+            |kind: Option<TortureStoreKind>| kind.is_none_or(|kind| kind == TortureStoreKind::Versitygw);
         let may_be_killed = outlives(setting.source_store()) && outlives(setting.target_store());
         return match rng.below(10) {
             0 | 1 if may_change => Fault::StoreChanges { seed },
@@ -34,7 +35,7 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
         // Nobody looks into a store meanwhile.
         Trigger::DraftAppears if target_is_store => Trigger::AfterMs(20),
         Trigger::BytesArrived(_) | Trigger::EntriesArrived(_)
-            if target_is_store && setting.target_store() != Some(StoreKind::Versitygw) =>
+            if target_is_store && setting.target_store() != Some(TortureStoreKind::Versitygw) =>
         {
             Trigger::AfterMs(rng.pick(&[10, 20, 30, 60]))
         }

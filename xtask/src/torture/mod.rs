@@ -53,7 +53,7 @@
 //! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
 //! - **A transport** or an endpoint: see [`route`].
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
-//! - **A store**: add a variant of `StoreKind`, its names in [`object_fields`] and [`key_names`], and its name in
+//! - **A store**: add a variant of `TortureStoreKind`, its names in [`object_fields`] and [`key_names`], and its name in
 //!   [`file_systems`].
 //! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`file_systems`].
 //! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`file_systems`].
@@ -84,6 +84,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 
+mod base64;
 mod check;
 mod command;
 mod counts;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use super::environment::object_store::{StoreClient, StoreKind};
+use super::environment::object_store::{StoreClient, TortureStoreKind};
 use super::key_names;
 use super::model::{Content, ModelTree, Name, NodeKind};
 use super::mutate::Mutation;
@@ -19,7 +19,7 @@ const SIZE_MAX: u64 = 2 << 20;
 #[derive(Clone, Debug)]
 pub struct ObjectTree {
     /// The kind of the store.
-    pub kind: StoreKind,
+    pub kind: TortureStoreKind,
     /// The program that changes them.
     pub client: StoreClient,
     /// The prefix of the keys of everything that is read, without a slash at the end.
@@ -156,7 +156,7 @@ impl ObjectTree {
         let is_within = |other: &Name| *other == whole || other.is_below(&whole);
         for (other, entry) in there.iter().filter(|(other, _)| is_within(other)) {
             let mut key = self.key_of(other);
-            if entry.is_directory() && self.kind == StoreKind::FakeGcs {
+            if entry.is_directory() && self.kind == TortureStoreKind::FakeGcs {
                 key.push(b'/');
             }
             self.client.delete(&key)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
 
-use super::environment::object_store::StoreKind;
+use super::environment::object_store::TortureStoreKind;
 use super::model::{Name, Time};
 use super::walk::SeenKind;
 
@@ -34,20 +34,22 @@ impl ObjectFields {
     ///
     /// # Errors
     /// Returns an error if something is not as the book says.
-    pub fn of(store: StoreKind, pairs: &BTreeMap<String, String>) -> anyhow::Result<Self> {
+    pub fn of(store: TortureStoreKind, pairs: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         let value = |name: &str| pairs.get(name).map(String::as_str);
         let own = |name: &str| match store {
-            StoreKind::Azurite => value(&name.replace('-', "_")),
+            TortureStoreKind::Azurite => value(&name.replace('-', "_")),
             _ => value(name),
         };
         let number = |name: &str| value(name).and_then(|text| text.parse::<u32>().ok());
         let octal = |text: &str| u32::from_str_radix(text, 8).ok();
         let (st_mode, owner, group) = match store {
-            StoreKind::Versitygw => {
+            TortureStoreKind::Versitygw => {
                 (value("file-permissions").and_then(octal), number("file-owner"), number("file-group"))
             }
-            StoreKind::Azurite => (number("permissions"), number("posix_owner"), number("posix_group")),
-            StoreKind::FakeGcs => (
+            TortureStoreKind::Azurite => {
+                (number("permissions"), number("posix_owner"), number("posix_group"))
+            }
+            TortureStoreKind::FakeGcs => (
                 value("hakobu-mode").or(value("goog-reserved-posix-mode")).and_then(octal),
                 number("goog-reserved-posix-uid"),
                 number("goog-reserved-posix-gid"),
@@ -55,7 +57,7 @@ impl ObjectFields {
         };
         let is_link = value("goog-reserved-file-is-symlink") == Some("true");
         let device = || match store {
-            StoreKind::Azurite => value("posix_rdev").and_then(|text| text.parse().ok()),
+            TortureStoreKind::Azurite => value("posix_rdev").and_then(|text| text.parse().ok()),
             _ => {
                 let number = value("hakobu-device").and_then(|text| text.split_once(':'));
                 number.and_then(|(major, minor)| {
@@ -73,14 +75,14 @@ impl ObjectFields {
         };
         let mtime = match (store, value("mtime")) {
             (_, None) => None,
-            (StoreKind::Versitygw, Some(text)) => {
+            (TortureStoreKind::Versitygw, Some(text)) => {
                 let convention = value("file-mtime").and_then(|text| text.strip_suffix("ns"));
                 Some(agreeing(decimal_ns(text)?, convention.context("no time with a unit")?, 1)?)
             }
-            (StoreKind::Azurite, Some(text)) => {
+            (TortureStoreKind::Azurite, Some(text)) => {
                 Some(agreeing(clock_ns(text)?, value("modtime").context("no modtime")?, 1)?)
             }
-            (StoreKind::FakeGcs, Some(text)) => {
+            (TortureStoreKind::FakeGcs, Some(text)) => {
                 let seconds = value("goog-reserved-file-mtime").context("no time of gcloud")?;
                 Some(agreeing(clock_ns(text)?, seconds, SECOND_NS)?)
             }

@@ -13,8 +13,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use rustix::io::Errno;
 
-use super::command::from_base64;
-use super::environment::object_store::{StoreClient, StoreKind};
+use super::base64::from_base64;
+use super::environment::object_store::{StoreClient, TortureStoreKind};
 use super::key_names;
 use super::model::{Name, Time};
 use super::object_fields::{ObjectFields, extended_attributes};
@@ -36,7 +36,7 @@ struct WalkedObject {
     is_directory: bool,
     metadata: BTreeMap<String, String>,
     uploaded: Time,
-    /// What a change of the object changes.
+    /// Numbers that a change of the object changes.
     inode: (u64, u64),
     ctime: Time,
     room: u64,
@@ -73,7 +73,7 @@ pub fn walk_files(root: &Path) -> anyhow::Result<Snapshot> {
         }
         objects.push(look(key, &place, &metadata)?);
     }
-    entries(StoreKind::Versitygw, objects)
+    entries(TortureStoreKind::Versitygw, objects)
 }
 
 fn remove_empty(directory: &Path) -> anyhow::Result<()> {
@@ -126,12 +126,12 @@ fn look(key: String, place: &Path, metadata: &fs::Metadata) -> anyhow::Result<Wa
 }
 
 /// Returns a snapshot of the objects below a prefix of another store.
-pub fn walk_prefix(client: StoreClient, kind: StoreKind, prefix: &str) -> anyhow::Result<Snapshot> {
+pub fn walk_prefix(client: StoreClient, kind: TortureStoreKind, prefix: &str) -> anyhow::Result<Snapshot> {
     let mut objects = BTreeMap::new();
     for object in client.list(&format!("{prefix}/"))? {
         let rest = object.key.strip_prefix(&format!("{prefix}/")).context("a key without the prefix")?;
         let is_folder = object.metadata.get("hdi_isfolder").is_some_and(|value| value == "true");
-        let is_directory = rest.ends_with('/') || kind == StoreKind::Azurite && is_folder;
+        let is_directory = rest.ends_with('/') || kind == TortureStoreKind::Azurite && is_folder;
         let content = if is_directory { Vec::new() } else { client.get(&object.key)? };
         let key = rest.trim_end_matches('/').to_owned();
         let walked = WalkedObject {
@@ -182,7 +182,7 @@ fn implied(key: String) -> WalkedObject {
 }
 
 /// Returns the entries that objects stand for.
-fn entries(kind: StoreKind, objects: Vec<WalkedObject>) -> anyhow::Result<Snapshot> {
+fn entries(kind: TortureStoreKind, objects: Vec<WalkedObject>) -> anyhow::Result<Snapshot> {
     let is_sidecar = |key: &str| key.split('/').any(|name| name == SIDECARS);
     let (sidecars, objects): (Vec<_>, Vec<_>) =
         objects.into_iter().partition(|object| is_sidecar(&object.key));
@@ -223,7 +223,7 @@ fn entries(kind: StoreKind, objects: Vec<WalkedObject>) -> anyhow::Result<Snapsh
 
 /// Returns the entry that an object stands for, and the identity that names of one file share.
 fn entry(
-    kind: StoreKind,
+    kind: TortureStoreKind,
     object: WalkedObject,
     sidecars: &BTreeMap<String, Vec<u8>>,
 ) -> anyhow::Result<(SeenEntry, Option<String>)> {
@@ -241,7 +241,7 @@ fn entry(
         Some(other) => other,
     };
     let usual = if object.is_directory { 0o755 } else { 0o644 };
-    let shows_all = kind != StoreKind::Versitygw;
+    let shows_all = kind != TortureStoreKind::Versitygw;
     let is_bare = fields.mode.is_none() || !object.is_object;
     Ok((
         SeenEntry {

@@ -7,7 +7,7 @@ mod read_only;
 mod store_faults;
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -382,23 +382,6 @@ impl PlayState<'_> {
         for store in stores.filter_map(|kind| self.pool.started_store(kind)) {
             store.proxy.wait_until_quiet();
         }
-    }
-
-    /// Copies the tree of the source to the store that is the source. What is there is what is copied from.
-    fn upload_source(&mut self) -> anyhow::Result<StepOutcome> {
-        let slashed = |path: PathBuf| [path.as_os_str(), OsStr::new("/")].into_iter().collect::<OsString>();
-        let words: Vec<OsString> = vec![
-            "sync".into(),
-            "--delete".into(),
-            "--max-delete=100%".into(),
-            slashed(self.directories.true_source.join("source")),
-            self.directories.shown_source().into_os_string(),
-        ];
-        let ran = self.run_words(&words, Path::new("/nonexistent"))?;
-        let mut wrong = ran.wrong();
-        // What cannot be a key fails.
-        wrong.extend(code_as_promised(&ran, &[0, 3].into()));
-        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
 
     fn promise(&self, scope: &StepScope<'_>, ran: &CommandResult, trusting: bool) -> Promise {

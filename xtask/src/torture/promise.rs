@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::environment::faults::Fault;
-use super::environment::object_store::StoreKind;
+use super::environment::object_store::TortureStoreKind;
 use super::key_names;
 use super::model::{Name, Time};
 use super::select::Selection;
@@ -61,7 +61,7 @@ pub struct Abilities {
     /// The total size in bytes of a file's attributes that fit in any case.
     pub xattr_bytes_max: usize,
     /// The stores of which names are parts of keys, which are limited in their spelling: of the source and the target.
-    pub keys: [Option<StoreKind>; 2],
+    pub keys: [Option<TortureStoreKind>; 2],
     /// True if files are replaced as a whole, never changed in place.
     pub replaces_whole: bool,
     /// True if the source's file system has times of changes.
@@ -168,7 +168,7 @@ impl Abilities {
         // Between stores of two kinds a key that needs another spelling fails.
         let is_alike = source.is_none_or(|source| source == target || spelled(source) == key);
         // The server keeps objects as files.
-        let is_short = target != StoreKind::Versitygw
+        let is_short = target != TortureStoreKind::Versitygw
             || key_names::spelled(target, path.base()).len() <= KEY_PART_BYTES_MAX;
         is_alike && is_short && key.len() <= KEY_BYTES_MAX
     }
@@ -659,7 +659,7 @@ impl PromiseBuilder<'_> {
             // Between stores, a new object becomes a name of another one only if that is new as well.
             let between_stores = self.able.keys.iter().all(Option::is_some);
             let are_new = !between_stores || group.iter().all(|path| !self.target.contains_key(path));
-            // What the listing proves to be equal is left alone, even if it was copied without hard links.
+            // Names that the listing proves to be equal are left alone, even if it was copied without hard links.
             let is_unproven = |path: &&Name| {
                 let pair = self.source.get(*path).zip(self.target.get(*path));
                 !pair.is_some_and(|(entry, there)| self.is_proven(entry, there))

@@ -13,7 +13,7 @@ use super::api::{ListedObject, ObjectHead, ObjectProperties, StoreLimits, Stored
 use super::attributes::of_classes;
 use super::content_mark::{head_mark, listed_mark};
 use super::metadata::content_type::content_type;
-use super::metadata::sidecar::Sidecar;
+use super::metadata::sidecar::{Sidecar, SidecarName};
 use super::metadata::{MetadataConvention, ObjectEntry, ObjectExtended};
 
 /// An entry as its object describes it.
@@ -54,8 +54,13 @@ pub(crate) fn implied_directory() -> EntryMetadata {
 
 /// Returns the entry of an object that was listed. Without metadata in listings, it is a file.
 ///
-/// `keep` are the classes of extended attributes that the listing is to show.
-pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject, keep: Classes) -> EntryMetadata {
+/// `keep` are the classes of extended attributes that the listing is to show. If they are some of those in a sidecar, it is
+/// returned: only its content shows their hash.
+pub(crate) fn listed(
+    limits: &StoreLimits,
+    object: &ListedObject,
+    keep: Classes,
+) -> (EntryMetadata, Option<SidecarName>) {
     let ListedObject { size_bytes, uploaded, .. } = *object;
     let content_mark = listed_mark(limits.convention, object);
     match &object.metadata {
@@ -64,9 +69,13 @@ pub(crate) fn listed(limits: &StoreLimits, object: &ListedObject, keep: Classes)
             let is_marker = object.key.ends_with('/');
             let entry = describe(limits, metadata, (size_bytes, checksum), uploaded, is_marker);
             let extended = listed_hash(&entry.extended, keep);
-            EntryMetadata { extended, content_mark, ..entry.metadata }
+            let sidecar = match entry.extended {
+                ObjectExtended::Sidecar(name) if name.classes != keep && !keep.is_empty() => Some(name),
+                _ => None,
+            };
+            (EntryMetadata { extended, content_mark, ..entry.metadata }, sidecar)
         }
-        None => EntryMetadata { content_mark, ..plain(EntryKind::File, size_bytes, uploaded) },
+        None => (EntryMetadata { content_mark, ..plain(EntryKind::File, size_bytes, uploaded) }, None),
     }
 }
 

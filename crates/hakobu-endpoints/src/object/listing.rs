@@ -7,17 +7,20 @@ use hakobu_core::endpoint::ListingPage;
 use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extended::Classes;
 use hakobu_core::handle::Cursor;
-use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
+use hakobu_core::listing::{Detail, DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage, StoreLimits};
+use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage};
+use super::attributes::AttributeReader;
 use super::entry::{described, implied_directory, listed, plain};
 use super::key_pages::{EMPTY_PAGES_MAX, KeyPages, endless};
 use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
 use super::key_space::KeyAlphabet;
 use super::keys::{KeyRoot, check_page};
+use super::metadata::ObjectExtended;
 use super::metadata::sidecar::SIDECAR_DIRECTORY;
+use super::sidecars::Sidecars;
 use crate::local::errno::foreign;
 use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
 
@@ -36,11 +39,28 @@ pub(crate) struct KeyLister<'a> {
     pub(crate) root: &'a KeyRoot,
     /// The classes of extended attributes that listings show, where they show any.
     pub(crate) keep: Classes,
+    pub(crate) sidecars: &'a Sidecars,
     /// Returns the error for a directory that does not exist.
     pub(crate) missing: fn() -> Error,
 }
 
 impl KeyLister<'_> {
+    /// Returns the entry of an object that was listed.
+    async fn listed(&self, object: &ListedObject) -> Result<EntryMetadata> {
+        let (mut metadata, sidecar) = listed(self.api.limits(), object, self.keep);
+        if let Some(name) = sidecar {
+            self.show((&object.key, &ObjectExtended::Sidecar(name)), &mut metadata).await?;
+        }
+        Ok(metadata)
+    }
+
+    /// Adds what the listing shows of the extended attributes of the object at a key.
+    async fn show(&self, of: (&str, &ObjectExtended), metadata: &mut EntryMetadata) -> Result<()> {
+        let reader = AttributeReader { api: self.api, root: self.root, sidecars: self.sidecars };
+        let detail = Detail { extended: self.keep, ..Detail::default() };
+        reader.show(of, detail, metadata).await
+    }
+
     /// Lists a directory from `after` on: as many keys as `entries`, unless it ends before. Includes complete listings
     /// of directories below it. A directory exists if a key is in it; the root always does.
     async fn flat(
@@ -69,7 +89,7 @@ impl KeyLister<'_> {
         if keys.is_empty() && after.is_none() && !directory.is_root() {
             return Err((self.missing)());
         }
-        let mut page = self.assembled(directory, &prefix, &keys, more)?;
+        let mut page = self.assembled(directory, &prefix, &keys, more).await?;
         // The store goes on after a key, not after a name.
         let last = keys.last().filter(|_| more).map(|last| last.key.as_bytes()[prefix.len()..].to_vec());
         page.next = last.map(|last| Position(shown(&last).to_vec()));
@@ -77,7 +97,7 @@ impl KeyLister<'_> {
     }
 
     /// Assembles listings from sorted objects below a directory.
-    fn assembled(
+    async fn assembled(
         &self,
         directory: &EntryPath,
         prefix: &str,
@@ -88,7 +108,7 @@ impl KeyLister<'_> {
         for object in objects {
             let relative = &object.key[prefix.len()..];
             match self.root.read(relative) {
-                Ok(name) => names.push((name, listed(self.api.limits(), object, self.keep))),
+                Ok(name) => names.push((name, self.listed(object).await?)),
                 Err(error) => refused.push(no_path(directory, relative.as_bytes(), &error)),
             }
         }
@@ -216,7 +236,7 @@ impl KeyLister<'_> {
             if pages.is_over {
                 level.exists = !objects.is_empty();
                 self.check_exists(directory, &level)?;
-                return self.whole_below(directory, &prefix, objects, along);
+                return self.whole_below(directory, &prefix, objects, along).await;
             }
         }
         let (mut cursor, mut empty_pages) = (None::<ListCursor>, 0);
@@ -259,7 +279,7 @@ impl KeyLister<'_> {
     }
 
     /// Assembles the listings of a directory and all directories below it from all their objects.
-    fn whole_below(
+    async fn whole_below(
         &self,
         directory: &EntryPath,
         prefix: &str,
@@ -268,7 +288,7 @@ impl KeyLister<'_> {
     ) -> Result<Listing> {
         objects.retain(|object| !self.root.is_sidecar(&object.key));
         objects.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        let page = self.assembled(directory, prefix, &objects, false)?;
+        let page = self.assembled(directory, prefix, &objects, false).await?;
         let sorted = |mut listing: Listing| {
             sort_by_names(&mut listing);
             listing
@@ -287,7 +307,7 @@ impl KeyLister<'_> {
             if relative.is_empty() || self.root.is_sidecar(&object.key) {
                 continue;
             }
-            let metadata = listed(self.api.limits(), &object, self.keep);
+            let metadata = self.listed(&object).await?;
             match relative.ends_with('/') {
                 true => drop(level.directories.insert(relative.to_owned(), Some(metadata))),
                 false => level.files.push((relative.to_owned(), metadata)),
@@ -339,8 +359,7 @@ impl KeyLister<'_> {
             let name = self.root.read(relative);
             let name =
                 name.and_then(|name| check_name(name.strip_suffix(b"/").unwrap_or(&name)).map(|()| name));
-            let (Ok(name), metadata) = (&name, directory_or_file((limits, self.keep), &entry, &directories))
-            else {
+            let (Ok(name), metadata) = (&name, self.directory_or_file(&entry, &directories).await?) else {
                 name.as_ref().err().into_iter().for_each(|error| refuse(listing, error));
                 continue;
             };
@@ -383,7 +402,9 @@ impl KeyLister<'_> {
             let heads = join_all(some.iter().map(|prefix| self.api.head(prefix))).await;
             for (prefix, head) in some.iter().zip(heads) {
                 if let Some(head) = head? {
-                    told.insert((*prefix).to_owned(), described(limits, &head, true).metadata);
+                    let mut entry = described(limits, &head, true);
+                    self.show((prefix, &entry.extended), &mut entry.metadata).await?;
+                    told.insert((*prefix).to_owned(), entry.metadata);
                 }
             }
         }
@@ -391,20 +412,22 @@ impl KeyLister<'_> {
     }
 }
 
-/// Returns what a listing shows of an entry. A key with a slash at its end is that of a directory.
-fn directory_or_file(
-    (limits, keep): (&StoreLimits, Classes),
-    entry: &KeyEntry,
-    directories: &HashMap<String, EntryMetadata>,
-) -> EntryMetadata {
-    match entry {
-        KeyEntry::Object(object) => match listed(limits, object, keep) {
-            shown if object.key.ends_with('/') && shown.kind != EntryKind::Directory => {
-                plain(EntryKind::Directory, 0, shown.ctime)
-            }
-            shown => shown,
-        },
-        KeyEntry::Prefix(prefix) => directories.get(prefix).copied().unwrap_or_else(directory_listed),
+impl KeyLister<'_> {
+    /// Returns what a listing shows of an entry. A key with a slash at its end is that of a directory.
+    async fn directory_or_file(
+        &self,
+        entry: &KeyEntry,
+        directories: &HashMap<String, EntryMetadata>,
+    ) -> Result<EntryMetadata> {
+        Ok(match entry {
+            KeyEntry::Object(object) => match self.listed(object).await? {
+                shown if object.key.ends_with('/') && shown.kind != EntryKind::Directory => {
+                    plain(EntryKind::Directory, 0, shown.ctime)
+                }
+                shown => shown,
+            },
+            KeyEntry::Prefix(prefix) => directories.get(prefix).copied().unwrap_or_else(directory_listed),
+        })
     }
 }
 

@@ -106,6 +106,26 @@ fn a_difficult_tree_goes_into_a_bucket_and_returns() {
 }
 
 #[test]
+fn attributes_that_are_left_out_do_not_differ() {
+    let all = Emulated::new();
+    fs::create_dir_all(all.path("tree/sub")).unwrap();
+    file(&all.path("tree/sub/a"), 3000);
+    // More than the metadata of an object holds.
+    for path in ["tree/sub", "tree/sub/a"] {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(all.path(path), "user.large", &[b'v'; 9000], flags).unwrap();
+        let list = Command::new("setfacl").args(["-m", "u:1000:r"]).arg(all.path(path)).status();
+        assert!(list.unwrap().success());
+    }
+    all.run_well("copy tree/ gs://bucket/at");
+    for without in ["no-xattr", "no-acl", "no-xattr,no-acl"] {
+        all.run_well(&format!("verify --preserve {without} gs://bucket/at/ tree"));
+        let out = all.run_well(&format!("copy --preserve {without} gs://bucket/at/ tree"));
+        assert!(out.contains("0 created, 0 updated, 3 unchanged"), "{without}: {out}");
+    }
+}
+
+#[test]
 fn a_bucket_becomes_equal_to_a_tree() {
     let all = Emulated::new();
     let at = |name: &str| all.path("tree").join(name);

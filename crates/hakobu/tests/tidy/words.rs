@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 101] = [
+const VERBS: [&str; 102] = [
     "abort",
     "accept",
     "add",
@@ -93,6 +93,7 @@ const VERBS: [&str; 101] = [
     "show",
     "skip",
     "sort",
+    "spell",
     "split",
     "start",
     "stop",
@@ -232,7 +233,7 @@ fn vague_comments_are_told_from_others() {
 #[test]
 fn the_size_of_the_product_is_bounded() {
     // Raise this only for a new part of the product.
-    const LINES_MAX: usize = 120_000;
+    const LINES_MAX: usize = 124_000;
     let mut lines = 0;
     for path in sources().into_iter().filter(|path| !is_test(path)) {
         let name = path.to_string_lossy().into_owned();

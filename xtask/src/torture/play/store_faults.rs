@@ -1,7 +1,7 @@
 //! Runs during which a store is in trouble.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use anyhow::Context;
 
 use super::super::command::CommandResult;
 use super::super::environment::faults::Fault;
-use super::super::environment::object_store::{StoreKind, StoreTrouble};
+use super::super::environment::object_store::{StoreTrouble, TortureStoreKind};
 use super::super::model::Name;
 use super::super::step::Step;
-use super::PlayState;
+use super::{PlayState, StepOutcome, code_as_promised};
 
 /// The seed and the percentage of requests in trouble while objects change, which makes pages short.
 const WHILE_OBJECTS_CHANGE: (u64, u64) = (0, 0);
@@ -51,10 +51,27 @@ impl PlayState<'_> {
         })
     }
 
+    /// Copies the tree of the source to the store that is the source. What is there is what is copied from.
+    pub(super) fn upload_source(&mut self) -> anyhow::Result<StepOutcome> {
+        let slashed = |path: PathBuf| [path.as_os_str(), OsStr::new("/")].into_iter().collect::<OsString>();
+        let words: Vec<OsString> = vec![
+            "sync".into(),
+            "--delete".into(),
+            "--max-delete=100%".into(),
+            slashed(self.directories.true_source.join("source")),
+            self.directories.shown_source().into_os_string(),
+        ];
+        let ran = self.run_words(&words, Path::new("/nonexistent"))?;
+        let mut wrong = ran.wrong();
+        // Names that cannot be keys fail.
+        wrong.extend(code_as_promised(&ran, &[0, 3].into()));
+        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
+    }
+
     /// Returns the kinds of the stores that take part.
-    fn kinds(&self) -> Vec<StoreKind> {
+    fn kinds(&self) -> Vec<TortureStoreKind> {
         let setting = &self.history.setting;
-        let mut kinds: Vec<StoreKind> =
+        let mut kinds: Vec<TortureStoreKind> =
             [setting.target_store(), setting.source_store()].into_iter().flatten().collect();
         kinds.dedup();
         kinds

@@ -72,6 +72,7 @@ impl ObjectReader {
             api: &*self.api,
             root: self.root(root)?,
             keep: detail.extended,
+            sidecars: self.attributes(root)?.sidecars,
             missing: || vanished("listing"),
         })
     }

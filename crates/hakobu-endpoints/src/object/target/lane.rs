@@ -137,7 +137,13 @@ impl TargetLaneWork for ObjectWriter {
 
 impl ObjectWriter {
     fn lister(&self, detail: Detail) -> KeyLister<'_> {
-        KeyLister { api: &*self.api, root: &self.root, keep: detail.extended, missing: || missing("listing") }
+        KeyLister {
+            api: &*self.api,
+            root: &self.root,
+            keep: detail.extended,
+            sidecars: &self.sidecars,
+            missing: || missing("listing"),
+        }
     }
 
     async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {

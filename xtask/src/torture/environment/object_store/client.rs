@@ -8,12 +8,12 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::exchange::{StoreAnswer, escaped, exchange, unescaped};
-use super::kind::{ACCESS_KEY, ACCOUNT, BUCKET, SECRET_KEY, SIGNATURE, StoreKind};
+use super::kind::{ACCESS_KEY, ACCOUNT, BUCKET, SECRET_KEY, SIGNATURE, TortureStoreKind};
 
 /// The client.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreClient {
-    pub(super) kind: StoreKind,
+    pub(super) kind: TortureStoreKind,
     /// The port of the server.
     pub(super) port: u16,
     /// The port in the name that the server goes by.
@@ -22,7 +22,7 @@ pub struct StoreClient {
 
 /// An object in a listing.
 #[derive(Clone, Debug)]
-pub struct StoredObject {
+pub struct KeptObject {
     /// The key.
     pub key: String,
     /// The metadata, without the provider's prefix.
@@ -42,8 +42,8 @@ impl StoreClient {
     /// Returns an error if the server fails.
     pub fn put(&self, key: &[u8], content: &[u8]) -> anyhow::Result<bool> {
         let status = match self.kind {
-            StoreKind::Versitygw => self.send_signed("PUT", key, content)?,
-            StoreKind::Azurite => {
+            TortureStoreKind::Versitygw => self.send_signed("PUT", key, content)?,
+            TortureStoreKind::Azurite => {
                 // A directory is a blob without the slash.
                 let (key, mark) = match key.strip_suffix(b"/") {
                     Some(key) => (key, "x-ms-meta-hdi_isfolder: true\r\n"),
@@ -52,7 +52,7 @@ impl StoreClient {
                 let headers = format!("x-ms-blob-type: BlockBlob\r\n{mark}");
                 self.send("PUT", &self.path(key), &headers, content)?.status
             }
-            StoreKind::FakeGcs => {
+            TortureStoreKind::FakeGcs => {
                 let key = escaped(key, true);
                 let target = format!("/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={key}");
                 self.send("POST", &target, "Content-Type: application/octet-stream\r\n", content)?.status
@@ -69,9 +69,9 @@ impl StoreClient {
     /// Returns an error if the server fails.
     pub fn delete(&self, key: &[u8]) -> anyhow::Result<()> {
         let status = match self.kind {
-            StoreKind::Versitygw => self.send_signed("DELETE", key, &[])?,
-            StoreKind::Azurite => self.send("DELETE", &self.path(key), "", &[])?.status,
-            StoreKind::FakeGcs => self.send("DELETE", &self.path(key), "", &[])?.status,
+            TortureStoreKind::Versitygw => self.send_signed("DELETE", key, &[])?,
+            TortureStoreKind::Azurite => self.send("DELETE", &self.path(key), "", &[])?.status,
+            TortureStoreKind::FakeGcs => self.send("DELETE", &self.path(key), "", &[])?.status,
         };
         ensure!(matches!(status, 200 | 202 | 204 | 400 | 404 | 409), "the store answered {status}");
         Ok(())
@@ -83,12 +83,12 @@ impl StoreClient {
     /// Returns an error if the server fails.
     pub fn make_bucket(&self) -> anyhow::Result<()> {
         let answer = match self.kind {
-            StoreKind::Versitygw => return Ok(()),
-            StoreKind::Azurite => {
+            TortureStoreKind::Versitygw => return Ok(()),
+            TortureStoreKind::Azurite => {
                 let target = format!("/{ACCOUNT}/{BUCKET}?restype=container&{SIGNATURE}");
                 self.send("PUT", &target, "", &[])?
             }
-            StoreKind::FakeGcs => {
+            TortureStoreKind::FakeGcs => {
                 let body = format!("{{\"name\":\"{BUCKET}\"}}");
                 self.send("POST", "/storage/v1/b?project=torture", "", body.as_bytes())?
             }
@@ -101,13 +101,13 @@ impl StoreClient {
     ///
     /// # Errors
     /// Returns an error if the server fails.
-    pub fn list(&self, prefix: &str) -> anyhow::Result<Vec<StoredObject>> {
+    pub fn list(&self, prefix: &str) -> anyhow::Result<Vec<KeptObject>> {
         let (mut objects, mut token) = (Vec::new(), String::new());
         let prefix = escaped(prefix.as_bytes(), true);
         loop {
             let after = escaped(token.as_bytes(), true);
             let target = match self.kind {
-                StoreKind::Azurite => format!(
+                TortureStoreKind::Azurite => format!(
                     "/{ACCOUNT}/{BUCKET}?restype=container&comp=list&include=metadata&prefix={prefix}&marker={after}&{SIGNATURE}"
                 ),
                 _ => format!("/storage/v1/b/{BUCKET}/o?prefix={prefix}&pageToken={after}"),
@@ -115,7 +115,7 @@ impl StoreClient {
             let answer = self.send("GET", &target, "", &[])?;
             ensure!(answer.status == 200, "listing: status {}", answer.status);
             let (page, next) = match self.kind {
-                StoreKind::Azurite => xml_page(&answer.body)?,
+                TortureStoreKind::Azurite => xml_page(&answer.body)?,
                 _ => json_page(&answer.body)?,
             };
             objects.extend(page);
@@ -132,7 +132,7 @@ impl StoreClient {
     /// Returns an error if the server fails.
     pub fn get(&self, key: &str) -> anyhow::Result<Vec<u8>> {
         let path = self.path(key.as_bytes());
-        let target = if self.kind == StoreKind::FakeGcs { format!("{path}?alt=media") } else { path };
+        let target = if self.kind == TortureStoreKind::FakeGcs { format!("{path}?alt=media") } else { path };
         let answer = self.send("GET", &target, "", &[])?;
         ensure!(answer.status == 200, "reading {key}: status {}", answer.status);
         Ok(answer.body)
@@ -141,7 +141,7 @@ impl StoreClient {
     /// Returns the path of an object in requests, with the signature where one is needed.
     fn path(&self, key: &[u8]) -> String {
         match self.kind {
-            StoreKind::Azurite => format!("/{ACCOUNT}/{BUCKET}/{}?{SIGNATURE}", escaped(key, false)),
+            TortureStoreKind::Azurite => format!("/{ACCOUNT}/{BUCKET}/{}?{SIGNATURE}", escaped(key, false)),
             _ => format!("/storage/v1/b/{BUCKET}/o/{}", escaped(key, true)),
         }
     }
@@ -195,7 +195,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a page of a listing of Azure. Returns its blobs and the marker of the next page.
-fn xml_page(body: &[u8]) -> anyhow::Result<(Vec<StoredObject>, String)> {
+fn xml_page(body: &[u8]) -> anyhow::Result<(Vec<KeptObject>, String)> {
     let text = std::str::from_utf8(body).context("a listing that is no text")?;
     let mut objects = Vec::new();
     for blob in text.split("<Blob>").skip(1) {
@@ -214,7 +214,7 @@ fn xml_page(body: &[u8]) -> anyhow::Result<(Vec<StoredObject>, String)> {
         let uploaded = element(blob, "<Last-Modified>", "</").context("a blob without a time")?;
         let uploaded = jiff::fmt::rfc2822::parse(uploaded).context("the time of a blob")?.timestamp();
         let tag = element(blob, "<Etag>", "</").context("a blob without an ETag")?;
-        objects.push(StoredObject {
+        objects.push(KeptObject {
             key,
             metadata: pairs,
             uploaded: (uploaded.as_second(), 0),
@@ -254,7 +254,7 @@ fn unquoted(xml: &str) -> String {
 }
 
 /// Reads a page of a listing of Google Cloud Storage. Returns its objects and the token of the next page.
-fn json_page(body: &[u8]) -> anyhow::Result<(Vec<StoredObject>, String)> {
+fn json_page(body: &[u8]) -> anyhow::Result<(Vec<KeptObject>, String)> {
     let page: Value = serde_json::from_slice(body).context("a listing that is no JSON")?;
     let mut objects = Vec::new();
     for item in page["items"].as_array().into_iter().flatten() {
@@ -262,7 +262,7 @@ fn json_page(body: &[u8]) -> anyhow::Result<(Vec<StoredObject>, String)> {
         let pairs = item["metadata"].as_object().into_iter().flatten();
         let uploaded: jiff::Timestamp = text("timeCreated").parse().context("the time of an object")?;
         let generation = format!("{}/{}", text("generation"), text("metageneration"));
-        objects.push(StoredObject {
+        objects.push(KeptObject {
             key: text("name").to_owned(),
             metadata: pairs
                 .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))

@@ -18,7 +18,7 @@ pub(super) const SIGNATURE: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdlac&se=2099
 
 /// The kind of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoreKind {
+pub enum TortureStoreKind {
     /// versitygw, with the interface of S3. It keeps objects as files.
     Versitygw,
     /// Azurite, with the interface of Azure Blob Storage.
@@ -27,7 +27,7 @@ pub enum StoreKind {
     FakeGcs,
 }
 
-impl StoreKind {
+impl TortureStoreKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Versitygw, Self::Azurite, Self::FakeGcs];
 

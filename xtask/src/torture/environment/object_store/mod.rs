@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure};
 
 pub use client::StoreClient;
-pub use kind::StoreKind;
+pub use kind::TortureStoreKind;
 use kind::{ACCESS_KEY, BUCKET, SECRET_KEY};
 pub use proxy::StoreProxy;
 pub use trouble::StoreTrouble;
@@ -36,7 +36,7 @@ const VARIABLES: &str = "store-variables";
 /// The server and its proxy. Dropping it ends both.
 #[derive(Debug)]
 pub struct TortureStore {
-    kind: StoreKind,
+    kind: TortureStoreKind,
     process: Child,
     folder: PathBuf,
     port: u16,
@@ -49,7 +49,7 @@ impl TortureStore {
     ///
     /// # Errors
     /// Returns an error if it is not installed or does not answer.
-    pub fn start(kind: StoreKind, scratch: &Path) -> anyhow::Result<Self> {
+    pub fn start(kind: TortureStoreKind, scratch: &Path) -> anyhow::Result<Self> {
         let folder = scratch.join(format!("store-{}", kind.name()));
         fs::create_dir_all(folder.join("data").join(BUCKET))?;
         // Another process may take a free port before the server does.
@@ -101,7 +101,7 @@ impl TortureStore {
     #[must_use]
     pub fn files(&self, name: &str) -> Option<PathBuf> {
         let files = || self.folder.join("data").join(BUCKET).join(name);
-        (self.kind == StoreKind::Versitygw).then(files)
+        (self.kind == TortureStoreKind::Versitygw).then(files)
     }
 
     /// Removes all objects of a prefix.
@@ -161,7 +161,7 @@ pub fn variables(home: &Path) -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-fn spawn(kind: StoreKind, folder: &Path, port: u16, shown_port: u16) -> anyhow::Result<Child> {
+fn spawn(kind: TortureStoreKind, folder: &Path, port: u16, shown_port: u16) -> anyhow::Result<Child> {
     let (program, arguments) = kind.command(&folder.join("data"), port, shown_port)?;
     let log = File::create(folder.join("log"))?;
     let mut command = Command::new("sh");

@@ -237,7 +237,7 @@ fn serve(state: &ProxyState, client: &TcpStream) -> io::Result<()> {
             RequestFate::SpoilRequest => spoilable(&request.bytes, request.length.unwrap_or(0)),
             _ => None,
         };
-        // What cannot be spoilt passes.
+        // A request that cannot be spoilt passes.
         let fate = match fate {
             RequestFate::SpoilRequest if spoilt_at.is_none() => RequestFate::Forward(0),
             fate => fate,

@@ -1,4 +1,4 @@
-//! What the proxy changes in requests: the size of pages, and a bit of content.
+//! Changes of requests by the proxy: the size of pages, and a bit of content.
 
 use std::io::{self, Write};
 
