@@ -128,6 +128,9 @@ pub struct EntryMetadata {
     /// another program or keeps whole seconds only. Set only in listings of a source, and never sent over the wire;
     /// listings of a target have already been through [`EntryMetadata::tell_apart`].
     pub uncertain: bool,
+    /// True if it is a mount point of a file system whose ctimes prove nothing. Set only in listings of a source, and never sent
+    /// over the wire.
+    pub lacks_change_times: bool,
     /// The mark of the content that a store shows. Never sent over the wire.
     pub content_mark: ContentMark,
 }
@@ -211,6 +214,7 @@ impl EntryMetadata {
             extended: 0,
             missed: false,
             uncertain: false,
+            lacks_change_times: false,
             content_mark: ContentMark::default(),
         }
     }

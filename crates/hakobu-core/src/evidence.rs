@@ -181,7 +181,8 @@ impl ListingEvidence {
     pub fn is_before_upload(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
         let (Some(clock), Some(more_ns)) = (self.target.clock, self.source.change_ns) else { return false };
         let (first_ns, _) = clock.moments(target.ctime, more_ns);
-        source.mtime.as_nanoseconds() < first_ns && source.ctime.as_nanoseconds() < first_ns
+        let last_ns = source.mtime.as_nanoseconds().max(source.ctime.as_nanoseconds());
+        last_ns < first_ns && !source.lacks_change_times
     }
 }
 

@@ -9,11 +9,11 @@ use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extended::UNREADABLE;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::extended::{AttributeOwner, ExtendedReader};
-use super::file_system::{FUSE, is_network, kind_of};
+use super::file_system::{FUSE, has_change_times, is_network, kind_of};
 use super::helpers::{BATCH, DescribedBatch, DescribedEntry, Helpers, TypedNames};
 use super::metadata;
 use super::thread_budget::many;
@@ -212,6 +212,7 @@ impl DescribeParameters<'_> {
                 None => *self.on.insert(metadata::file_system_of(self.directory)?),
             };
             found.mount_point = on != here;
+            found.lacks_change_times = found.mount_point && lacks_change_times(self.directory, name);
         }
         if found.inode.is_some() {
             let of_program = match self.of_program {
@@ -227,4 +228,10 @@ impl DescribeParameters<'_> {
         }
         Ok(found)
     }
+}
+
+/// Returns true if a directory is on a file system that shows other times as those of changes, or if that is not known.
+fn lacks_change_times(parent: &OwnedFd, name: &CStr) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty()).map_or(true, |opened| !has_change_times(opened.as_fd()))
 }

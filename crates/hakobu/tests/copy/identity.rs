@@ -12,10 +12,10 @@ use hakobu_testkit::sshd::no_root;
 use crate::program::*;
 
 /// A mount that is removed at the end of the test.
-struct Mounted(PathBuf);
+pub struct Mounted(PathBuf);
 
 impl Mounted {
-    fn bind(what: &Path, at: &Path) -> Self {
+    pub fn bind(what: &Path, at: &Path) -> Self {
         fs::create_dir_all(at).unwrap();
         Self::new(&["--bind"], what, at)
     }

@@ -10,6 +10,7 @@ use hakobu_testkit::stores::StoreServer;
 use tempfile::TempDir;
 
 use crate::attributes::Disk;
+use crate::identity::Mounted;
 use crate::program::*;
 
 /// A directory to run in, and a server whose credentials are in the environment.
@@ -355,14 +356,25 @@ fn without_change_times_no_older_file_passes_for_the_one_that_was_uploaded() {
     };
     fs::create_dir(disk.at("tree")).unwrap();
     write("content", "2020-02-02");
-    let copy = || ended(all.command("copy").arg(disk.at("tree/")).arg("s3://bucket/tree"));
-    let (code, out, err) = copy();
-    assert_eq!(code, 0, "{out}{err}");
+    // The file system is that of the source, or below it.
+    let above = all.at.path().join("above/");
+    let _bound = Mounted::bind(&disk.at(""), &above.join("disk"));
+    let sources = [disk.at("tree/"), above];
+    let copy = || {
+        for (source, target) in sources.iter().zip(["s3://bucket/tree", "s3://bucket/above"]) {
+            let (code, out, err) = ended(all.command("copy").arg(source).arg(target));
+            assert_eq!(code, 0, "{out}{err}");
+        }
+    };
+    // This server gives the object of a directory no later time when it is stored again.
+    std::thread::sleep(Duration::from_secs(5));
+    copy();
     std::thread::sleep(Duration::from_secs(3));
-    let (code, out, err) = copy();
-    assert_eq!(code, 0, "{out}{err}");
+    copy();
     write("CONTENT", "2019-01-01");
-    let (code, out, err) = copy();
-    assert_eq!(code, 0, "{out}{err}");
-    assert_eq!(fs::read(all.server.data().join("bucket/tree/a")).unwrap(), b"CONTENT", "{out}");
+    copy();
+    let stored = all.server.data().join("bucket");
+    for stored in [stored.join("tree/a"), stored.join("above/disk/tree/a")] {
+        assert_eq!(fs::read(&stored).unwrap(), b"CONTENT", "{}", stored.display());
+    }
 }
