@@ -26,8 +26,9 @@ fuzz_target!(|bytes: &[u8]| {
             _ => None,
         };
         // Written again, it is read as the same entry.
-        let again = ObjectEntry { metadata: &entry, owner: true, extended, digest: read.digest.as_ref() };
-        let again = convention.encode(&again);
+        let (digest, checksum) = (read.digest.as_ref(), read.checksum);
+        let again =
+            convention.encode(&ObjectEntry { metadata: &entry, owner: true, extended, digest, checksum });
         if again.sidecar.is_some()
             || matches!(read.extended, ObjectExtended::Sidecar(_) | ObjectExtended::Malformed)
         {

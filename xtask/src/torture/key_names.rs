@@ -24,13 +24,13 @@ fn spelled_name(kind: TortureStoreKind, name: &[u8]) -> String {
                 '\n' | '\r' => out.extend(char::from_u32(0x2400 + u32::from(character))),
                 '␊' | '␍' => out.extend([QUOTE, character]),
                 '\u{2401}'..='\u{241f}' if kind != TortureStoreKind::FakeGcs => {
-                    out.extend([QUOTE, character])
+                    out.extend([QUOTE, character]);
                 }
                 '\u{1}'..='\u{1f}' if kind != TortureStoreKind::FakeGcs => {
                     out.extend(char::from_u32(0x2400 + u32::from(character)));
                 }
                 '\u{fffe}' | '\u{ffff}' if kind == TortureStoreKind::Versitygw => {
-                    add_bytes(&mut out, character)
+                    add_bytes(&mut out, character);
                 }
                 '\u{7f}' if is_azure => out.push('␡'),
                 '\\' if is_azure => out.push('＼'),
