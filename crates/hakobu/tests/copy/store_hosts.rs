@@ -164,12 +164,13 @@ fn a_stop_or_a_lost_connection_ends_the_run_there() {
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     assert!(ran.err.contains("talking to the agent on throwaway"), "{}", ran.err);
 
-    let mut running = store.with(Copy::new()).options(FROM).options("--bwlimit 20M").args(&ends).start();
+    let ends = [store.host.at(&source), "s3://bucket/lost".into()];
+    let mut running = store.with(Copy::new()).options(FROM).options("--bwlimit 8M").args(&ends).start();
     running.wait_until_under_way();
     store.host.agents().into_iter().for_each(|agent| kill_process(agent, Signal::KILL).unwrap());
     let ran = running.end();
     assert_eq!((ran.code, ran.report["outages"]["count"].as_u64()), (Some(0), Some(1)), "{}", ran.err);
-    let held: Vec<_> = (0..8).map(|number| store.object(&format!("stopped/source/{number}"))).collect();
+    let held: Vec<_> = (0..8).map(|number| store.object(&format!("lost/source/{number}"))).collect();
     assert!(held.iter().all(|object| object.metadata().unwrap().len() == 6_000_000));
 }
 
