@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 102] = [
+const VERBS: [&str; 103] = [
     "abort",
     "accept",
     "add",
@@ -102,6 +102,7 @@ const VERBS: [&str; 102] = [
     "tell",
     "test",
     "torture",
+    "translate",
     "untie",
     "update",
     "use",
