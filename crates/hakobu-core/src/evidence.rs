@@ -27,6 +27,8 @@ pub struct ListingEvidence {
     target: SideEvidence,
     /// The attributes that are compared.
     compared: ListedAttributes,
+    /// Both ends are in one store, whose own copies keep all attributes.
+    is_within_store: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,8 @@ impl ListingEvidence {
     pub fn new(source: &Capabilities, target: &Capabilities, able: &Capabilities, extended: bool) -> Self {
         let Capabilities { keeps_times: times, modes, owners, .. } = *able;
         let compared = ListedAttributes { times, modes, owners, kinds: true, extended };
-        Self { source: SideEvidence::of(source), target: SideEvidence::of(target), compared }
+        let is_within_store = source.copies_within.is_some() && source.copies_within == target.copies_within;
+        Self { source: SideEvidence::of(source), target: SideEvidence::of(target), compared, is_within_store }
     }
 
     /// Returns true if listings of the source do not show all that is compared.
@@ -133,9 +136,9 @@ impl ListingEvidence {
     }
 
     /// Returns the clocks of the source and of the target if times of uploads may prove equality between stores. A store
-    /// that lists attributes may change them without another time.
+    /// that lists attributes may change them without another time, and a copy from one store to another may lack some.
     fn upload_clocks(&self) -> Option<(StoreClock, StoreClock)> {
-        self.source.clock.zip(self.target.clock).filter(|_| self.source_lacks())
+        self.source.clock.zip(self.target.clock).filter(|_| self.source_lacks() && self.is_within_store)
     }
 
     fn proves_equality(&self, source: &EntryMetadata, target: &EntryMetadata, settled: bool) -> bool {
@@ -313,7 +316,14 @@ mod tests {
         };
         let marked = |at, number| EntryMetadata { content_mark: mark(number), ..file((at, at)) };
         let listed = |able| Capabilities { listed: ListedAttributes::ALL, ..able };
-        let (one, other) = (store(0, 10), store(-30, 10));
+        let within = |able| Capabilities { copies_within: Some(7), ..able };
+        let (one, other) = (within(store(0, 10)), within(store(-30, 10)));
+        // Between different stores, the copy may lack attributes that a later run is to add.
+        for target in [Capabilities { copies_within: Some(8), ..other.clone() }, store(-30, 10)] {
+            let apart = between(&one, &target);
+            let concluded = apart.conclude(&marked(98, 7), &marked(150, 7), false);
+            assert!(concluded == ListingConclusion::Unknown && !apart.must_recheck());
+        }
         for target in [other.clone(), listed(other.clone())] {
             let evidence = between(&one, &target);
             assert!(evidence.must_recheck());

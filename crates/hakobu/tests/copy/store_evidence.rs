@@ -211,3 +211,64 @@ fn owners_that_are_not_preserved_stay_in_azure() {
 fn owners_that_are_not_preserved_stay_in_gcs() {
     check_owners(&StorePlace::gcs());
 }
+
+/// Attributes that a first run left out are added by a later one, although the content is the same.
+#[test]
+fn attributes_that_were_withheld_between_stores_can_be_added() {
+    let (from, to) = (StorePlace::s3(), StorePlace::azure());
+    let source = from.path("source");
+    fs::create_dir(&source).unwrap();
+    for name in ["plain", "privileged"] {
+        fs::write(source.join(name), b"content").unwrap();
+    }
+    fs::set_permissions(source.join("privileged"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let up = [source.join("").into_os_string(), from.of("x")];
+    from.run("copy", "--allow setuid").args(up).run_to(0);
+    sleep(UPLOADS_APART);
+    let over = |options: &str, code| {
+        let run = to
+            .environment()
+            .into_iter()
+            .fold(from.run("copy", options), |run, (name, value)| run.env(name, value));
+        run.args([from.of("x"), to.of("x")]).run_to(code)
+    };
+    over("", 3);
+    sleep(UPLOADS_APART);
+    over("", 3);
+    assert_eq!(over("--allow setuid", 0).entries("attributes_only"), 1);
+    let back = to.path("back");
+    to.run("copy", "--allow setuid").args([to.of("x"), back.clone().into_os_string()]).run_to(0);
+    assert_eq!(fs::metadata(back.join("privileged")).unwrap().mode() & 0o7777, 0o4755);
+}
+
+/// Size and time of a symbolic link may be those of another one.
+#[test]
+fn texts_of_links_are_compared_with_contents() {
+    let store = StorePlace::s3();
+    let (source, other) = (store.path("source"), store.path("other"));
+    fs::create_dir(&source).unwrap();
+    let link = |text: &str| {
+        let _ = fs::remove_file(source.join("link"));
+        std::os::unix::fs::symlink(text, source.join("link")).unwrap();
+        let touched =
+            Command::new("touch").args(["-h", "-d", "2020-01-01"]).arg(source.join("link")).status();
+        assert!(touched.unwrap().success());
+    };
+    let copy = |options: &str| {
+        for target in [other.clone().into_os_string(), store.of("x")] {
+            let ran = store.run("copy", options).args([source.join("").into_os_string(), target]).run_to(0);
+            assert_eq!(ran.entries("failed"), 0, "{:#}", ran.report);
+        }
+    };
+    link("aaaa");
+    copy("");
+    link("bbbb");
+    copy("--compare digest");
+    assert_eq!(fs::read_link(other.join("link")).unwrap(), Path::new("bbbb"));
+    assert_eq!(fs::read_link(back(&store, "x", "back").join("link")).unwrap(), Path::new("bbbb"));
+    let again = store
+        .run("copy", "--compare digest")
+        .args([source.join("").into_os_string(), other.into()])
+        .run_to(0);
+    assert_eq!(again.entries("updated"), 0, "{:#}", again.report);
+}

@@ -61,7 +61,7 @@ impl StorePlace {
         command
     }
 
-    fn environment(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
         let server = &self.server;
         let account = format!(
             "DefaultEndpointsProtocol=http;AccountName={};AccountKey={};BlobEndpoint={};",

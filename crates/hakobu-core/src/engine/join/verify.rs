@@ -19,7 +19,9 @@ impl Join<'_> {
         action: Action,
         target: Option<&EntryMetadata>,
     ) -> bool {
-        let Some(target) = target.filter(|target| target.kind == EntryKind::File) else { return false };
+        let has_content = |kind| matches!(kind, EntryKind::File | EntryKind::Symlink);
+        let comparable = |target: &&EntryMetadata| target.kind == source.kind && has_content(source.kind);
+        let Some(target) = target.filter(comparable) else { return false };
         // Content that the target may have lost in a crash is trusted only after comparing it.
         let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
         // A named file that is changed in place is compared while it is written.
@@ -28,10 +30,7 @@ impl Join<'_> {
         let asked = self.shared.setup.job.compare_content
             && !as_written
             && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
-        (asked || doubted)
-            && !self.removes()
-            && source.kind == EntryKind::File
-            && target.size_bytes == source.size_bytes
+        (asked || doubted) && !self.removes() && target.size_bytes == source.size_bytes
     }
 
     /// Returns true if this run only computes digests.
