@@ -108,8 +108,9 @@ fn describe(
     is_marker: bool,
 ) -> DescribedObject {
     let of_store = checksum;
-    // Listings may have other checksums than single answers.
-    let checksum = checksum.filter(|_| !limits.lists_metadata);
+    // Listings of GCS may have other checksums than single answers.
+    let is_azure = limits.convention == MetadataConvention::Azure;
+    let checksum = checksum.filter(|_| !limits.lists_metadata || is_azure);
     let pairs = metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let told = limits.convention.decode(is_marker, size_bytes, pairs);
     let of_file = plain(told.kind, size_bytes, uploaded);

@@ -204,7 +204,10 @@ impl AzureLane {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_core::extended::Classes;
+
     use super::*;
+    use crate::object::entry::listed;
 
     fn page(document: &str, query: &ListQuery<'_>) -> Result<ObjectPage, &'static str> {
         let mut reader = BlobPageReader::default();
@@ -233,6 +236,24 @@ mod tests {
             "<?xml version=\"1.0\"?><EnumerationResults ContainerName=\"c\"><Prefix>p/</Prefix>\
              <Blobs>{content}</Blobs><NextMarker>{next}</NextMarker></EnumerationResults>"
         )
+    }
+
+    #[test]
+    fn names_of_one_file_have_one_content() {
+        let object = |key: &str, md5: Option<u8>| ListedObject {
+            key: key.to_owned(),
+            size_bytes: 9,
+            metadata: Some(vec![("hakobu_inode".to_owned(), "1-2".to_owned())]),
+            checksum: md5.map(|byte| StoredChecksum::Md5([byte; 16])),
+            ..ListedObject::default()
+        };
+        let inode = |md5| {
+            let listed = listed(&LIMITS, &object("a", md5), Classes::NONE);
+            listed.0.inode.expect("the metadata names one")
+        };
+        assert_eq!((inode(None), inode(Some(1))), (inode(None), inode(Some(1))));
+        // Another program replaced the content and kept the metadata.
+        assert!(inode(None) != inode(Some(1)) && inode(Some(1)) != inode(Some(2)));
     }
 
     #[test]
