@@ -37,9 +37,13 @@ impl Clock for Ticking {
 
 /// Copies everything below `from/` to `to/`. Returns the notices as well.
 fn copy(bucket: &MemoryBucket, clone: bool) -> (RunSummary, Vec<String>) {
+    copy_between(bucket, ("from", "to"), clone)
+}
+
+fn copy_between(bucket: &MemoryBucket, (from, to): (&str, &str), clone: bool) -> (RunSummary, Vec<String>) {
     let access = BucketAccess::new(Arc::new(bucket.clone()), None);
-    let source = access.source(&[EntryPath::new("from").unwrap()]).unwrap();
-    let target = access.target(&EntryPath::new("to").unwrap(), &Grant::everything()).unwrap();
+    let source = access.source(&[EntryPath::new(from).unwrap()]).unwrap();
+    let target = access.target(&EntryPath::new(to).unwrap(), &Grant::everything()).unwrap();
     let (root, place) = (EntryPath::root(), DraftKind::File);
     let items = vec![JobItem { root: 0, source: root.clone(), target: root, place }];
     let job = Job { items, lanes: 2, clone, ..Job::default() };
@@ -102,6 +106,16 @@ fn a_store_that_refuses_gets_the_content() {
     assert_eq!(content("from/"), content("to/"));
     // One for each pack that was on its way, and for each large object.
     assert!(bucket.requests_so_far().copy <= 5, "{:?}", bucket.requests_so_far());
+}
+
+#[test]
+fn the_right_to_list_a_part_of_a_bucket_suffices() {
+    let bucket = MemoryBucket::new(1000);
+    (0..100).for_each(|number| bucket.add(&format!("ours/from/f{number}"), b"content"));
+    bucket.list_only("ours/");
+    let (summary, notices) = copy_between(&bucket, ("ours/from", "ours/to"), true);
+    assert!(notices.is_empty(), "{notices:?}");
+    assert_eq!((summary.counters.source_read_bytes, bucket.requests_so_far().copy), (0, 100));
 }
 
 #[test]

@@ -40,6 +40,8 @@ struct State {
     parts: u64,
     lists_endlessly: bool,
     refuses_copies: bool,
+    /// Listings of keys that begin with anything else are denied.
+    may_list: String,
     checks_nothing: bool,
 }
 
@@ -103,6 +105,11 @@ impl MemoryBucket {
     pub fn copying(mut self, bytes_max: u64) -> Self {
         self.limits.copy_bytes_max = bytes_max;
         self
+    }
+
+    /// Denies listings of keys that do not begin with `prefix`.
+    pub fn list_only(&self, prefix: &str) {
+        prefix.clone_into(&mut self.state().may_list);
     }
 
     /// Makes all copies inside the store fail.
@@ -292,6 +299,9 @@ impl ObjectApi for MemoryBucket {
     fn list<'a>(&'a self, query: ListQuery<'a>) -> ApiReply<'a, ObjectPage> {
         let mut state = self.state();
         state.requests.list += 1;
+        if !query.prefix.starts_with(&state.may_list) {
+            return reply(Err(Error::new(ErrorKind::PermissionDenied, "listing", "not this prefix")));
+        }
         let after = match query.start {
             ListStart::First => Bound::Included(query.prefix.to_owned()),
             ListStart::After(key) => Bound::Excluded(key.max(query.prefix).to_owned()),

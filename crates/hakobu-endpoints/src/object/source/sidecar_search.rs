@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hakobu_core::Result;
 use hakobu_core::entry::FileTime;
+use hakobu_core::{ErrorKind, Result};
 
 use crate::object::api::{Bucket, ListQuery, ListStart, ObjectApi};
 use crate::object::metadata::sidecar::SIDECAR_DIRECTORY;
@@ -19,7 +19,7 @@ const OBJECTS_PER_LIST: usize = 16;
 pub(super) struct SidecarSearch {
     bucket: Arc<dyn Bucket>,
     /// By what the keys in a directory begin with: a time by the store's clock at which it had no sidecars, or `None` if it
-    /// had some.
+    /// had some, or may not be listed.
     known: Mutex<HashMap<String, Option<FileTime>>>,
 }
 
@@ -33,7 +33,7 @@ impl SidecarSearch {
     /// known, or if to find out costs more than to ask for each object.
     ///
     /// # Errors
-    /// Those of listing.
+    /// Those of listing, unless it is denied.
     pub(super) async fn none_before(
         &self,
         api: &dyn ObjectApi,
@@ -51,7 +51,11 @@ impl SidecarSearch {
             return Ok(None);
         }
         for place in unknown {
-            let found = self.search(api, place).await?;
+            let found = match self.search(api, place).await {
+                // Credentials for a part of a bucket may not list what is above it.
+                Err(error) if error.kind == ErrorKind::PermissionDenied => None,
+                found => found?,
+            };
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= KNOWN_MAX {
                 known.clear();
