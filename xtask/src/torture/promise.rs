@@ -103,8 +103,9 @@ impl Default for Abilities {
     }
 }
 
-/// The maximum length in bytes of a name of the server's file system.
-const KEY_PART_BYTES_MAX: usize = 255;
+/// The maximum length in bytes of a name that the server can replace on its file system: it adds 28 bytes for a
+/// temporary name, and names have at most 255.
+const KEY_PART_BYTES_MAX: usize = 227;
 /// The maximum length in bytes of a key below the prefixes of histories.
 const KEY_BYTES_MAX: usize = 980;
 

@@ -190,8 +190,8 @@ impl S3Refusal {
             ));
         }
         if self.is(&IN_THE_WAY) {
-            let cause = "this server keeps objects as files, and an object is where a directory is needed, or the reverse";
-            return error(ErrorKind::Conflict, cause.to_owned()).hint("rename one of them");
+            let (cause, remedy) = in_the_way(&location);
+            return error(ErrorKind::Conflict, cause.to_owned()).hint(remedy);
         }
         if denied {
             let hint =
@@ -235,6 +235,22 @@ impl S3Refusal {
     }
 }
 
+/// Returns the cause and the remedy of a refusal by a server that keeps objects as files.
+fn in_the_way(location: &str) -> (&'static str, &'static str) {
+    let name = location.rsplit('/').next().unwrap_or_default();
+    if name.len() > REPLACED_NAME_BYTES_MAX {
+        return (
+            "this server keeps objects as files and cannot replace one with so long a name",
+            "rename it",
+        );
+    }
+    let cause =
+        "this server keeps objects as files, and an object is where a directory is needed, or the reverse";
+    (cause, "rename one of them")
+}
+
+/// The longest name in bytes of an object that versitygw can replace: it adds 28 bytes for a temporary name of 255.
+const REPLACED_NAME_BYTES_MAX: usize = 227;
 const EXPIRED: [&str; 3] = ["ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"];
 /// Codes of servers that cannot have `a` beside `a/b`.
 const IN_THE_WAY: [&str; 4] = [
@@ -282,6 +298,21 @@ mod tests {
             region: "us-east-1",
             is_signed: true,
         })
+    }
+
+    #[test]
+    fn servers_with_files_say_which_names_they_cannot_take() {
+        let refused = |name: String| {
+            refusal(409, "ExistingObjectIsDirectory").into_error(RefusedRequest {
+                during: "storing the object",
+                location: format!("s3://b/d/{name}"),
+                bucket: "b",
+                region: "us-east-1",
+                is_signed: true,
+            })
+        };
+        assert!(refused("a".repeat(227)).to_string().contains("where a directory is needed"));
+        assert!(refused("a".repeat(228)).to_string().contains("so long a name"));
     }
 
     #[test]
