@@ -79,6 +79,14 @@ struct RunInput {
     grant: Grant,
 }
 
+impl RunInput {
+    /// Returns the request to the process that has both ends.
+    fn into_request(self) -> RunHereRequest {
+        let Self { job, identity, roots, root, grant } = self;
+        RunHereRequest { job, identity, roots, root, grant }
+    }
+}
+
 impl Attempt<'_, '_> {
     /// Tells the user something that further attempts do not repeat.
     fn tell_once(&self, words: &str) {
@@ -268,17 +276,10 @@ impl Attempt<'_, '_> {
         observer: &dyn Observer,
         input: RunInput,
     ) -> Result<RunUsage> {
-        transfer.transport = UsedTransport::Local;
-        let RunInput { job, identity, roots, root, grant } = input;
-        let told = EventLog::new(observer, job.lanes);
-        let request = RunHereRequest { job, identity, roots, root, grant };
+        let (told, request) = (EventLog::new(observer, input.job.lanes), input.into_request());
         let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
-        self.carryover.entries_made = None;
         let ran = engine.run_here(request, &told, cancel, limits);
-        if let Ok(ran) = &ran {
-            self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
-        }
-        let ran = ran.or_else(|error| told.ran(error))?;
+        let ran = self.ran_alone(ran, &told, transfer)?;
         transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         Ok(ran)
     }
@@ -292,17 +293,11 @@ impl Attempt<'_, '_> {
         observer: &dyn Observer,
         input: RunInput,
     ) -> Result<RunUsage> {
-        transfer.transport = UsedTransport::Local;
-        let RunInput { job, identity, roots, root, grant } = input;
-        let (told, full) = (EventLog::new(observer, job.lanes), job.full);
-        let run = RunHereRequest { job, identity, roots, root, grant };
+        let (told, full) = (EventLog::new(observer, input.job.lanes), input.job.full);
+        let request = StoreRunRequest { run: input.into_request(), to_store, full };
         let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
-        self.carryover.entries_made = None;
-        let ran = agent.run(StoreRunRequest { run, to_store, full }, &told, cancel, limits);
-        if let Ok(ran) = &ran {
-            self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
-        }
-        let mut ran = ran.or_else(|error| told.ran(error))?;
+        let ran = agent.run(request, &told, cancel, limits);
+        let mut ran = self.ran_alone(ran, &told, transfer)?;
         let ends = [self.request.sources.first(), Some(&self.request.target)];
         if let Some(store) = ends.into_iter().flatten().find_map(Location::store) {
             ran.summary.fatal = ran.summary.fatal.map(|error| agent.there(store, error));
@@ -312,6 +307,21 @@ impl Attempt<'_, '_> {
             false => (None, ran.peak_memory_bytes),
         };
         Ok(ran)
+    }
+
+    /// Returns the result of one process that had both ends of a job, also if that process was lost.
+    ///
+    /// # Errors
+    /// The error of a process that was lost, if nothing is known of what it did.
+    fn ran_alone(
+        &mut self,
+        ran: Result<RunUsage>,
+        told: &EventLog<'_>,
+        transfer: &mut Transfer,
+    ) -> Result<RunUsage> {
+        transfer.transport = UsedTransport::Local;
+        self.carryover.entries_made = ran.as_ref().ok().map(|ran| ran.summary.counters.entries_absent);
+        ran.or_else(|error| told.ran(error))
     }
 
     /// Runs a job whose ends are on different hosts.
