@@ -341,6 +341,9 @@ impl TransferPlan {
             self.pairs.iter_mut().zip(&names).for_each(|(pair, (name, _))| pair.0.clone_from(name));
         }
         let target = request.pairs.first().map_or(&request.target, |pair| &pair.1);
+        if target.store().is_some() {
+            self.places.first().map(store_of).into_iter().for_each(|store| take(store));
+        }
         let user = target.ssh_host().and_then(|host| host.user.clone()).unwrap_or_default();
         hasher.update(user.as_bytes());
         self.identity.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
@@ -358,9 +361,15 @@ fn names(host: &dyn Host, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let name = |look: &SourceLook| {
         let name = host.name_of(&look.resolved);
         let disk = look.device.as_ref().map(|disk| host.name_of(disk.identity.place_id.as_bytes()));
-        (name.clone(), disk.unwrap_or(name))
+        let store = if host.is_store() { store_of(&look.ancestry) } else { b"" };
+        (name.clone(), disk.unwrap_or_else(|| [&name, store].concat()))
     };
     looks.iter().map(name).collect()
+}
+
+/// Returns what tells the store of a path from others that have a bucket of this name.
+fn store_of(path: &Ancestry) -> &[u8] {
+    path.upwards.first().map_or(b"", |itself| itself.boot_id.as_bytes())
 }
 
 fn written_sectors(looks: &[SourceLook]) -> u64 {
