@@ -354,6 +354,15 @@ impl DirectoryNode {
         }
     }
 
+    /// Adds it to a counter if its attributes are left to another run: one whose attributes only differ is not touched.
+    pub fn count_left(&self, counters: &LaneCounters) {
+        let only_attributes = self.counted == CountedDirectory::AttributesOnly;
+        match only_attributes && !self.failed.load(Ordering::Relaxed) {
+            true => counters.entries_unchanged.add(1),
+            false => self.count(counters),
+        }
+    }
+
     /// Returns the change that was made to it at the target, once everything in it is done and its attributes are set.
     pub fn change_made(&self) -> Option<EntryAction> {
         let failed = self.failed.load(Ordering::Relaxed);
@@ -573,6 +582,22 @@ mod tests {
             assert_eq!(counters(&node), []);
         }
         assert_eq!(counters(&whole("d", CountedDirectory::Not, None)), []);
+    }
+
+    #[test]
+    fn a_directory_that_is_left_to_another_run_is_not_changed() {
+        for (counted, expected) in
+            [(CountedDirectory::AttributesOnly, (0, 1, 0)), (CountedDirectory::Created, (0, 0, 1))]
+        {
+            let (node, counters) = (whole("d", counted, None), LaneCounters::default());
+            node.count_left(&counters);
+            let of =
+                [&counters.entries_attributes_only, &counters.entries_unchanged, &counters.entries_created];
+            assert_eq!(of.map(|counter| counter.get()), <[u64; 3]>::from(expected));
+            node.fail();
+            node.count_left(&counters);
+            assert_eq!(of.map(|counter| counter.get()), <[u64; 3]>::from(expected), "it failed");
+        }
     }
 
     #[test]

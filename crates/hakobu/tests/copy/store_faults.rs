@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -126,6 +127,45 @@ fn a_report_tells_what_the_store_has_checked() {
     let (.., report) = verified(&["copy", "--report", "report", "s3://bucket/file", "s3://bucket/c"]);
     let reason = report["digest_blake3_reason"].as_str().unwrap();
     assert!(reason.contains("the store copied it by itself"), "{report:#}");
+}
+
+#[test]
+fn a_directory_that_is_left_to_the_next_run_is_not_counted_as_changed() {
+    let (place, server) = server();
+    // The server cannot replace an object with so long a name.
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("l".repeat(254)), "content").unwrap();
+    let key = format!("s3://bucket/d/{}", "l".repeat(254));
+    let name = place.path().join("file");
+    fs::write(&name, "other content").unwrap();
+    ended(&hakobu(&place, &server.endpoint, &["copy", "file", &key]).output().unwrap(), 0);
+    fs::set_permissions(&tree, fs::Permissions::from_mode(0o700)).unwrap();
+    let line = ["copy", "--report", "report", "--itemize", "tree/", "s3://bucket/d"];
+    let output = hakobu(&place, &server.endpoint, &line).output().unwrap();
+    let said = ended(&output, 3);
+    assert!(said.contains("cannot replace one with so long a name; rename it"), "{said}");
+    let report: Value = serde_json::from_slice(&fs::read(place.path().join("report")).unwrap()).unwrap();
+    assert_eq!(report["entries"]["attributes_only"], 0, "{report:#}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("attributes"));
+}
+
+#[test]
+fn buckets_of_one_name_in_two_stores_are_two_targets() {
+    let (place, server) = server();
+    let (_other, second) = self::server();
+    fs::write(place.path().join("file"), "content").unwrap();
+    let job = |endpoint: &str, line: [&str; 2]| {
+        let line = [&["copy", "--report", "report"], &line[..]].concat();
+        ended(&hakobu(&place, endpoint, &line).output().unwrap(), 0);
+        let report: Value = serde_json::from_slice(&fs::read(place.path().join("report")).unwrap()).unwrap();
+        report["job"].as_str().unwrap().to_owned()
+    };
+    for line in [["file", "s3://bucket/d/"], ["s3://bucket/d/file", "back"]] {
+        let one = job(&server.endpoint, line);
+        assert_eq!(one, job(&server.endpoint, line));
+        assert_ne!(one, job(&second.endpoint, line), "{line:?}");
+    }
 }
 
 #[test]

@@ -505,8 +505,11 @@ impl Worker<'_> {
                 }
                 changes.push((node, change));
             } else {
-                // Meanwhile something in it turned out to stay.
-                node.count(self.counters);
+                match is_open {
+                    true => node.count_left(self.counters),
+                    // Meanwhile something in it turned out to stay.
+                    false => node.count(self.counters),
+                }
                 self.shared.queue.complete(1);
             }
         }
