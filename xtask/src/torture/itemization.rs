@@ -359,9 +359,11 @@ fn is_touched(old: &SeenEntry, new: &SeenEntry) -> bool {
 fn is_changed(old: &SeenEntry, new: &SeenEntry) -> bool {
     let is_link = matches!(new.kind, SeenKind::Link(_));
     let is_folder = new.is_directory();
+    // An object does not change when the last other name of its file is removed, but has a number of its own then.
+    let is_one_upload = old.stored.is_some() && new.stored.is_some() && old.ctime == new.ctime;
     old.kind != new.kind
         || old.mode != new.mode && !is_link
         || old.owner != new.owner
         || old.xattrs != new.xattrs
-        || !is_folder && (old.mtime != new.mtime || old.inode != new.inode)
+        || !is_folder && (old.mtime != new.mtime || old.inode != new.inode && !is_one_upload)
 }

@@ -222,6 +222,22 @@ pub struct UnpromisedProperties {
     pub all: bool,
 }
 
+impl UnpromisedProperties {
+    /// Returns the value that allows any attributes.
+    fn of_any_attributes() -> Self {
+        Self {
+            owner: true,
+            mode: true,
+            set_id: true,
+            narrower: false,
+            mtime: true,
+            xattrs: true,
+            acl: true,
+            all: false,
+        }
+    }
+}
+
 /// An entry that the target must have.
 #[derive(Clone, Debug)]
 pub struct ExpectedEntry {
@@ -342,6 +358,22 @@ impl PromiseBuilder<'_> {
             self.promise.entries.insert(path.clone(), expected);
             self.brought.insert(path.clone());
         }
+        self.leave_open();
+    }
+
+    /// Allows a store's directories to keep their attributes if something has failed: the next run sets them, when all in
+    /// them has been examined.
+    fn leave_open(&mut self) {
+        let is_store = self.able.keys[1].is_some();
+        if !is_store || self.code != Some(3) || self.promise.vague.is_empty() {
+            return;
+        }
+        for (path, expected) in &mut self.promise.entries {
+            let is_there = self.target.get(path).is_some_and(SeenEntry::is_directory);
+            if is_there && expected.entry.is_directory() {
+                expected.free = UnpromisedProperties::of_any_attributes();
+            }
+        }
     }
 
     /// Returns the expected state of one entry.
@@ -385,8 +417,10 @@ impl PromiseBuilder<'_> {
             expected.free.acl |= self.able.left_out.iter().any(|what| what == "acl");
         }
         if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
-            let alike =
-                there.size() == entry.size() && (there.mtime == expected.entry.mtime || expected.free.mtime);
+            // The time of an object without metadata is that of its upload, in seconds.
+            let shows = entry.stored.filter(|stored| stored.is_bare).map(|stored| stored.uploaded.s);
+            let is_its_time = there.mtime == expected.entry.mtime || shows == Some(there.mtime.s);
+            let alike = there.size() == entry.size() && (is_its_time || expected.free.mtime);
             if alike && !self.step.by_digest {
                 // Files of equal size and time are left alone. A closer comparison may copy it.
                 expected.or.push(there.kind.clone());
@@ -410,16 +444,7 @@ impl PromiseBuilder<'_> {
         if self.tainted.contains(path) {
             // Names are one file at the target and several at the source, or the reverse. The target may have further
             // names elsewhere, so a change of one name reaches others, in no particular order.
-            expected.free = UnpromisedProperties {
-                owner: true,
-                mode: true,
-                set_id: true,
-                narrower: false,
-                mtime: true,
-                xattrs: true,
-                acl: true,
-                all: false,
-            };
+            expected.free = UnpromisedProperties::of_any_attributes();
             expected.or = there.map(|there| there.kind.clone()).into_iter().collect();
             expected.kept = false;
         }
@@ -429,16 +454,7 @@ impl PromiseBuilder<'_> {
     fn free(&self) -> UnpromisedProperties {
         let without = |what: &str| self.step.is_without(what);
         if self.able.loose {
-            return UnpromisedProperties {
-                owner: true,
-                mode: true,
-                set_id: true,
-                narrower: false,
-                mtime: true,
-                xattrs: true,
-                acl: true,
-                all: false,
-            };
+            return UnpromisedProperties::of_any_attributes();
         }
         UnpromisedProperties {
             owner: without("owner") || !self.able.owners,
