@@ -112,6 +112,66 @@ fn the_host_opens_the_store_with_its_own_credentials() {
     assert!(refused.err.contains("the store is opened on throwaway"), "{}", refused.err);
 }
 
+/// Copies a tree from a host to a store that only the host can open, and back; also as a job.
+fn check_host_of(server: &StoreServer, location: &str, environment: &[(&str, &str)]) {
+    server.make_bucket("bucket").unwrap();
+    let place = place();
+    let path = |name: &str| place.path().join(name);
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let mut set_env: Vec<_> = environment.iter().map(own).collect();
+    set_env.push(("HAKOBU_STATE".to_owned(), path("state there").display().to_string()));
+    let options = SshdOptions {
+        path_dirs: vec![Path::new(HAKOBU).parent().unwrap().to_owned()],
+        set_env,
+        ..SshdOptions::default()
+    };
+    let host = Host::with(&options);
+    let copy = || {
+        let copy = Copy::new().to(&host).env("HAKOBU_STATE", path("state"));
+        // What this machine has must not matter.
+        copy.env("NO_GCE_CHECK", "true").env("AZURE_STORAGE_KEY", "bm8ga2V5")
+    };
+    let source = tree(&path("source"));
+    let (there, up) = (OsString::from(format!("{location}tree/")), host.at(contents(&source)));
+    let ran = copy().options("--open-at source").args([up.as_os_str(), &there]).run_to(0);
+    assert_eq!(route(&ran), ["throwaway", location.trim_end_matches('/')]);
+    let again = copy().options("--open-at source").args([up.as_os_str(), &there]).run_to(0);
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0));
+
+    let back = path("back");
+    let down = host.at(&back);
+    let job = |line: &[&OsStr]| {
+        let mut command = std::process::Command::new(HAKOBU);
+        command.args(line).env("HAKOBU_STATE", path("state")).env("HAKOBU_SETTINGS", "none");
+        let output = command.env("HAKOBU_SSH", host.sshd.ssh_command()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    };
+    let id = job(&["copy", "--open-at=target", "--detach"]
+        .map(OsStr::new)
+        .into_iter()
+        .chain([&*there, &down])
+        .collect::<Vec<_>>());
+    job(&["jobs", "attach", &id].map(OsStr::new));
+    assert_same(&source, &back);
+}
+
+#[test]
+fn a_host_opens_azure_with_its_own_credentials() {
+    let server = StoreServer::azurite().unwrap();
+    let account = format!(
+        "DefaultEndpointsProtocol=http;AccountName={};AccountKey={};BlobEndpoint={};",
+        server.access_key, server.secret_key, server.endpoint
+    );
+    check_host_of(&server, "az://bucket/", &[("AZURE_STORAGE_CONNECTION_STRING", &account)]);
+}
+
+#[test]
+fn a_host_opens_gcs_with_its_own_credentials() {
+    let server = StoreServer::fake_gcs().unwrap();
+    check_host_of(&server, "gs://bucket/", &[("STORAGE_EMULATOR_HOST", &server.endpoint)]);
+}
+
 #[test]
 fn secrets_of_this_machine_stay_here() {
     const SECRET: &str = "Very+Secret/Key";
