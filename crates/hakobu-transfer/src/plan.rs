@@ -341,8 +341,8 @@ impl TransferPlan {
             self.pairs.iter_mut().zip(&names).for_each(|(pair, (name, _))| pair.0.clone_from(name));
         }
         let target = request.pairs.first().map_or(&request.target, |pair| &pair.1);
-        if target.store().is_some() {
-            self.places.first().map(store_of).into_iter().for_each(|store| take(store));
+        if let (Some(_), Some(place)) = (target.store(), self.places.first()) {
+            take(store_of(place));
         }
         let user = target.ssh_host().and_then(|host| host.user.clone()).unwrap_or_default();
         hasher.update(user.as_bytes());
