@@ -128,7 +128,7 @@ fn check_host_of(server: &StoreServer, location: &str, environment: &[(&str, &st
     let host = Host::with(&options);
     let copy = || {
         let copy = Copy::new().to(&host).env("HAKOBU_STATE", path("state"));
-        // What this machine has must not matter.
+        // Credentials of this machine must not matter.
         copy.env("NO_GCE_CHECK", "true").env("AZURE_STORAGE_KEY", "bm8ga2V5")
     };
     let source = tree(&path("source"));

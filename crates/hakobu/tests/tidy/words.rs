@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 103] = [
+const VERBS: [&str; 104] = [
     "abort",
     "accept",
     "add",
@@ -89,6 +89,7 @@ const VERBS: [&str; 103] = [
     "say",
     "send",
     "set",
+    "share",
     "shorten",
     "show",
     "skip",
