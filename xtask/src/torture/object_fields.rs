@@ -35,7 +35,13 @@ impl ObjectFields {
     /// # Errors
     /// Returns an error if something is not as the book says.
     pub fn of(store: TortureStoreKind, pairs: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let value = |name: &str| pairs.get(name).map(String::as_str);
+        // fake-gcs-server keeps names that were removed, with empty values.
+        let value = |name: &str| {
+            pairs
+                .get(name)
+                .map(String::as_str)
+                .filter(|value| store != TortureStoreKind::FakeGcs || !value.is_empty())
+        };
         let own = |name: &str| match store {
             TortureStoreKind::Azurite => value(&name.replace('-', "_")),
             _ => value(name),

@@ -355,16 +355,16 @@ fn malformed_values_are_counted_and_missing() {
         ),
         (Azure, "is_symlink", &["", "1", "yes"]),
         (Azure, "posix_rdev", &["", "x", "18446744073709551615", "18446744073709551616"]),
-        (Gcs, "goog-reserved-posix-mode", &["", "888", "100644"]),
+        (Gcs, "goog-reserved-posix-mode", &["888", "100644"]),
         (
             Gcs,
             "mtime",
             &["2026-02-30T00:00:00Z", "2026-01-02T24:00:00Z", "2026-01-02T03:04:05", "2026-01-02T03:04:05.Z"],
         ),
-        (Gcs, "hakobu-mode", &["", "0644", "x"]),
-        (Gcs, "hakobu-device", &["", "1", "1:", ":1", "4096:0", "0:1048576", "1:2:3"]),
-        (Gcs, "hakobu-inode", &["", "1", "-1", "1-", "A-1", "10000000000000000-0"]),
-        (Gcs, "hakobu-blake3", &["", "00", "0/0", "zz/1"]),
+        (Gcs, "hakobu-mode", &["0644", "x"]),
+        (Gcs, "hakobu-device", &["1", "1:", ":1", "4096:0", "0:1048576", "1:2:3"]),
+        (Gcs, "hakobu-inode", &["1", "-1", "1-", "A-1", "10000000000000000-0"]),
+        (Gcs, "hakobu-blake3", &["00", "0/0", "zz/1"]),
     ] {
         let clean = file(convention, &[]);
         for value in values {
@@ -386,6 +386,14 @@ fn malformed_extended_attributes_make_an_entry_unreadable() {
         let default = |_| entry(EntryKind::File, 0o644).attributes();
         assert!(it.describe(12, TIME, default).unwrap().is_unreadable());
     }
+}
+
+#[test]
+fn a_value_that_was_removed_says_nothing() {
+    let kept = [("goog-reserved-posix-mode", "507")];
+    let removed = ["hakobu-mode", "hakobu-attributes", "hakobu-inode", "goog-reserved-file-is-symlink"];
+    let pairs: Vec<_> = kept.into_iter().chain(removed.map(|name| (name, ""))).collect();
+    assert_eq!(file(Gcs, &pairs), file(Gcs, &kept));
 }
 
 #[test]
