@@ -187,8 +187,21 @@ fn check_owners(store: &StorePlace) {
     for name in all {
         chown(tree.join(name), Some(1), Some(2)).unwrap();
     }
-    store.run("sync", "--preserve no-owner").args(&both).run_to(0);
-    let back = back(store, "at", "back");
+    // A set-ID bit must not give the rights of an owner who is not the source's. This process's user is none either.
+    for (name, id) in [("own", 1234), ("other", 0)] {
+        fs::write(tree.join(name), "before").unwrap();
+        chown(tree.join(name), Some(1234), Some(4321)).unwrap();
+        store.run("copy", "").args([tree.join(name), store.of("at").into()]).run_to(0);
+        fs::write(tree.join(name), "afterwards").unwrap();
+        chown(tree.join(name), Some(id), Some(if id == 0 { 0 } else { 4321 })).unwrap();
+        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(0o4755)).unwrap();
+    }
+    store.run("sync", "--preserve no-owner --allow setuid").args(&both).run_to(0);
+    store.run("verify", "--preserve no-owner").args(&both).run_to(0);
+    let back = store.path("back");
+    store.run("copy", "--allow setuid").args([store.of("at").as_ref(), back.as_os_str()]).run_to(0);
+    let mode = |name: &str| fs::metadata(back.join(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("own"), mode("other")), (0o4755, 0o755));
     for name in all.iter().chain(&["another"]).skip(1) {
         let found = fs::metadata(back.join(name)).unwrap();
         assert_eq!((found.uid(), found.gid()), (1234, 4321), "{name}");

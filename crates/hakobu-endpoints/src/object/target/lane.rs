@@ -382,7 +382,7 @@ impl ObjectWriter {
         path: &EntryPath,
         mut entry: EntryToStore<'_>,
     ) -> Result<(ObjectProperties, Vec<LossKind>)> {
-        let (attributes, mut lost) = self.rights.allowed(entry.kind, entry.attributes);
+        let (attributes, mut lost) = self.rights.allowed(entry.kind, entry.attributes, entry.owner);
         let mut room = None;
         entry.extended = self.rights.extended(entry.extended, &mut room, &mut lost)?;
         if self.rights.owners {

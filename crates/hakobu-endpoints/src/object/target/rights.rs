@@ -63,12 +63,18 @@ impl GrantedRights {
         Ok(Some(room.insert(of_classes(wanted, all.classes() & classes)?).as_ref()))
     }
 
-    /// Returns the attributes that an entry is stored with, and what it loses. As elsewhere, an owner who may not be set
-    /// is no loss if it is the user of this process.
-    pub(super) fn allowed(self, kind: EntryKind, wanted: &Attributes) -> (Attributes, Vec<LossKind>) {
-        let mine = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    /// Returns the attributes that an entry is stored with, and what it loses. `stored`: the owner and the group that it
+    /// has already, if they stay. As elsewhere, an owner who may not be set is no loss if it is that one, or else the user
+    /// of this process.
+    pub(super) fn allowed(
+        self,
+        kind: EntryKind,
+        wanted: &Attributes,
+        stored: Option<(u32, u32)>,
+    ) -> (Attributes, Vec<LossKind>) {
+        let mine = || (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (mut attributes, mut lost) = (*wanted, Vec::new());
-        let owned = self.owners || (wanted.uid, wanted.gid) == mine;
+        let owned = self.owners || (wanted.uid, wanted.gid) == stored.unwrap_or_else(mine);
         if !owned {
             lost.push(LossKind::Owner);
         }
@@ -90,8 +96,23 @@ mod tests {
 
     fn lost(grant: &Grant, kind: EntryKind, uid: u32, mode: u32) -> (u32, Vec<LossKind>) {
         let wanted = Attributes { mode, uid, gid: uid, mtime: FileTime::default() };
-        let (allowed, lost) = GrantedRights::of(grant).allowed(kind, &wanted);
+        let (allowed, lost) = GrantedRights::of(grant).allowed(kind, &wanted, None);
         (allowed.mode, lost)
+    }
+
+    #[test]
+    fn the_owner_that_stays_decides_about_set_id_bits() {
+        let mine = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let rights = GrantedRights::of(&Grant { may_chown: false, ..Grant::everything() });
+        let stored = |(uid, gid): (u32, u32), stored| {
+            let wanted = Attributes { mode: 0o4755, uid, gid, mtime: FileTime::default() };
+            rights.allowed(EntryKind::File, &wanted, stored).0.mode
+        };
+        assert_eq!(stored((33, 34), Some((33, 34))), 0o4755);
+        assert_eq!(stored((33, 34), Some((33, 35))), 0o755);
+        assert_eq!(stored((33, 34), None), 0o755);
+        assert_eq!(stored(mine, None), 0o4755);
+        assert_eq!(stored(mine, Some((4711, 4711))), 0o755, "it would give the rights of another user");
     }
 
     #[test]
