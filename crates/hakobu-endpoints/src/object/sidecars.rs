@@ -22,6 +22,8 @@ const KNOWN_MAX: usize = 1024;
 const KNOWN_BYTES_MAX: usize = 16 << 20;
 /// The most sidecars that are remembered as written. After that, some are written again.
 const WRITTEN_MAX: usize = 1 << 16;
+/// The most sidecars that are remembered as undamaged. After that, some are read again.
+const SOUND_MAX: usize = 1 << 16;
 /// The most directories that are remembered because sidecars were found in them.
 const HOMES_MAX: usize = 8;
 
@@ -40,15 +42,41 @@ struct SidecarState {
     homes: Vec<String>,
     /// The keys of those that are being written or have been.
     written: HashMap<String, Arc<OnceCell<()>>>,
+    /// Those that were read or written, with the directories that they are in.
+    sound: HashMap<SidecarName, Vec<String>>,
 }
 
 /// The search for one sidecar.
 #[derive(Debug, Default)]
 struct SidecarLookup {
     content: Option<Arc<Extended>>,
-    /// The directories in which there is none, or a damaged one.
+    /// The directories in which there is none, or one that cannot be read.
     tried: HashSet<String>,
     damaged: Option<Error>,
+    denied: Option<Error>,
+}
+
+impl SidecarState {
+    fn forget(&mut self, digest: &Digest) {
+        if let Some((_, bytes)) = self.known.remove(digest) {
+            self.bytes = self.bytes.saturating_sub(bytes);
+            self.order.retain(|known| known != digest);
+        }
+    }
+
+    fn add_sound(&mut self, name: &SidecarName, place: &str) {
+        if self.sound.len() >= SOUND_MAX {
+            self.sound.clear();
+        }
+        let places = self.sound.entry(*name).or_default();
+        if !places.iter().any(|known| known == place) && places.len() < HOMES_MAX {
+            places.push(place.to_owned());
+        }
+    }
+
+    fn is_sound(&self, name: &SidecarName, key: &str) -> bool {
+        self.sound.get(name).is_some_and(|places| places.iter().any(|place| key.starts_with(place)))
+    }
 }
 
 impl Sidecars {
@@ -81,7 +109,35 @@ impl Sidecars {
             };
             api.put(put).await.map(drop).map_err(|error| error.at(&key))
         };
-        cell.get_or_try_init(write).await.copied()
+        cell.get_or_try_init(write).await?;
+        let mut state = self.state();
+        // It may have been missed before.
+        state.forget(&sidecar.name.digest);
+        state.add_sound(&sidecar.name, home);
+        Ok(())
+    }
+
+    /// Checks that a sidecar that the object at `key` refers to is there and undamaged.
+    ///
+    /// # Errors
+    /// As [`Sidecars::read`].
+    pub(crate) async fn check(
+        &self,
+        api: &dyn ObjectApi,
+        root: &KeyRoot,
+        key: &str,
+        name: &SidecarName,
+    ) -> Result<()> {
+        if self.state().is_sound(name, key) {
+            return Ok(());
+        }
+        let (lookup, homes) = self.lookup(name.digest);
+        let mut lookup = lookup.lock().await;
+        // Another entry may have been waited for.
+        if self.state().is_sound(name, key) {
+            return Ok(());
+        }
+        self.search(api, (root, &homes), (key, name), &mut lookup).await.map(drop)
     }
 
     /// Returns the content of a sidecar that the object at `key` refers to.
@@ -89,7 +145,8 @@ impl Sidecars {
     /// It is below the directory that was the target of that object's copy, which can be any above the object.
     ///
     /// # Errors
-    /// `Corrupt` if it is missing or damaged, or the error of a request.
+    /// `Corrupt` if it is missing or damaged, `PermissionDenied` or `Unsupported` if it cannot be read, or may be where
+    /// nothing can be read, or another error of a request.
     pub(crate) async fn read(
         &self,
         api: &dyn ObjectApi,
@@ -99,9 +156,20 @@ impl Sidecars {
     ) -> Result<Arc<Extended>> {
         let (lookup, homes) = self.lookup(name.digest);
         let mut lookup = lookup.lock().await;
-        if let Some(content) = &lookup.content {
-            return same_classes(name, content);
+        match &lookup.content {
+            Some(content) => same_classes(name, content),
+            None => self.search(api, (root, &homes), (key, name), &mut lookup).await,
         }
+    }
+
+    /// Reads a sidecar in the directories above the object at a key.
+    async fn search(
+        &self,
+        api: &dyn ObjectApi,
+        (root, homes): (&KeyRoot, &[String]),
+        (key, name): (&str, &SidecarName),
+        lookup: &mut SidecarLookup,
+    ) -> Result<Arc<Extended>> {
         let above = key.char_indices().rev().filter(|(_, char)| *char == '/').map(|(at, _)| &key[..=at]);
         let near = homes.iter().rev().map(String::as_str).filter(|home| key.starts_with(home));
         let places = near.chain([root.prefix()]).chain(above).chain([""]);
@@ -113,16 +181,21 @@ impl Sidecars {
                 Ok(Some(content)) => {
                     let content = Arc::new(content);
                     lookup.content = Some(Arc::clone(&content));
-                    self.found(place, &name.digest, content.as_bytes().len());
+                    self.found(place, name, content.as_bytes().len());
                     return Ok(content);
                 }
                 Ok(None) => {}
                 Err(error) if error.kind == ErrorKind::Corrupt => lookup.damaged = Some(error),
+                // Rights for a part of a bucket may not extend to what is above it, and archived objects are not read.
+                Err(error) if matches!(error.kind, ErrorKind::PermissionDenied | ErrorKind::Unsupported) => {
+                    lookup.denied = Some(error);
+                }
                 Err(error) => return Err(error),
             }
             lookup.tried.insert(place.to_owned());
         }
-        Err(lookup.damaged.clone().unwrap_or_else(|| name.missing()))
+        let SidecarLookup { damaged, denied, .. } = lookup;
+        Err(damaged.as_ref().or(denied.as_ref()).cloned().unwrap_or_else(|| name.missing()))
     }
 
     /// Returns the search for a sidecar, and the directories in which others were found.
@@ -139,9 +212,10 @@ impl Sidecars {
         (Arc::clone(&known.entry(digest).or_default().0), homes.clone())
     }
 
-    fn found(&self, place: &str, digest: &Digest, bytes: usize) {
+    fn found(&self, place: &str, name: &SidecarName, bytes: usize) {
         let mut state = self.state();
-        if let Some((_, of_this)) = state.known.get_mut(digest) {
+        state.add_sound(name, place);
+        if let Some((_, of_this)) = state.known.get_mut(&name.digest) {
             let before = std::mem::replace(of_this, bytes);
             state.bytes = (state.bytes + bytes).saturating_sub(before);
         }
