@@ -1,6 +1,6 @@
 //! The objects with extended attributes of other objects, each read and written once.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use hakobu_core::extended::{EXTENDED_BYTES_MAX, Extended};
 use hakobu_core::{Error, ErrorKind, Result};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
-use super::api::{ObjectApi, ObjectBody, ObjectProperties, PutCondition, PutObject};
+use super::api::{ListQuery, ListStart, ObjectApi, ObjectBody, ObjectProperties, PutCondition, PutObject};
 use super::keys::KeyRoot;
 use super::metadata::content_type::UNKNOWN;
 use super::metadata::sidecar::{Sidecar, SidecarName};
@@ -50,10 +50,21 @@ struct SidecarState {
 #[derive(Debug, Default)]
 struct SidecarLookup {
     content: Option<Arc<Extended>>,
-    /// The directories in which there is none, or one that cannot be read.
-    tried: HashSet<String>,
-    damaged: Option<Error>,
-    denied: Option<Error>,
+    /// The directories in which none can be read.
+    tried: HashMap<String, SidecarLack>,
+}
+
+/// The reason for which a directory gives no sidecar.
+#[derive(Clone, Debug)]
+enum SidecarLack {
+    /// There is none.
+    Missing,
+    /// It has other content.
+    Damaged(Error),
+    /// It is there.
+    Unreadable(Error),
+    /// Nobody may know whether there is one.
+    Denied(Error),
 }
 
 impl SidecarState {
@@ -120,7 +131,7 @@ impl Sidecars {
     /// Checks that a sidecar that the object at `key` refers to is there and undamaged.
     ///
     /// # Errors
-    /// As [`Sidecars::read`].
+    /// As [`Sidecars::read`], but `Corrupt` as well if it is not where nothing is denied.
     pub(crate) async fn check(
         &self,
         api: &dyn ObjectApi,
@@ -137,7 +148,13 @@ impl Sidecars {
         if self.state().is_sound(name, key) {
             return Ok(());
         }
-        self.search(api, (root, &homes), (key, name), &mut lookup).await.map(drop)
+        let Err(lacks) = self.search(api, (root, &homes), (key, name), &mut lookup).await? else {
+            return Ok(());
+        };
+        // Where nothing is denied, an entry of this target has its sidecar.
+        let is_lost = lacks.iter().any(|it| matches!(it, SidecarLack::Missing | SidecarLack::Damaged(_)));
+        let is_there = lacks.iter().any(|it| matches!(it, SidecarLack::Unreadable(_)));
+        Err(if is_lost && !is_there { name.missing() } else { cause(name, lacks) })
     }
 
     /// Returns the content of a sidecar that the object at `key` refers to.
@@ -158,44 +175,43 @@ impl Sidecars {
         let mut lookup = lookup.lock().await;
         match &lookup.content {
             Some(content) => same_classes(name, content),
-            None => self.search(api, (root, &homes), (key, name), &mut lookup).await,
+            None => {
+                let found = self.search(api, (root, &homes), (key, name), &mut lookup).await?;
+                found.map_err(|lacks| cause(name, lacks))
+            }
         }
     }
 
-    /// Reads a sidecar in the directories above the object at a key.
+    /// Reads a sidecar in the directories above the object at a key. The inner error tells why none of them has one.
     async fn search(
         &self,
         api: &dyn ObjectApi,
         (root, homes): (&KeyRoot, &[String]),
         (key, name): (&str, &SidecarName),
         lookup: &mut SidecarLookup,
-    ) -> Result<Arc<Extended>> {
+    ) -> Result<std::result::Result<Arc<Extended>, Vec<SidecarLack>>> {
         let above = key.char_indices().rev().filter(|(_, char)| *char == '/').map(|(at, _)| &key[..=at]);
         let near = homes.iter().rev().map(String::as_str).filter(|home| key.starts_with(home));
-        let places = near.chain([root.prefix()]).chain(above).chain([""]);
-        for place in places {
-            if lookup.tried.contains(place) {
-                continue;
-            }
-            match fetch(api, place, name).await {
-                Ok(Some(content)) => {
-                    let content = Arc::new(content);
-                    lookup.content = Some(Arc::clone(&content));
-                    self.found(place, name, content.as_bytes().len());
-                    return Ok(content);
-                }
-                Ok(None) => {}
-                Err(error) if error.kind == ErrorKind::Corrupt => lookup.damaged = Some(error),
-                // Rights for a part of a bucket may not extend to what is above it, and archived objects are not read.
-                Err(error) if matches!(error.kind, ErrorKind::PermissionDenied | ErrorKind::Unsupported) => {
-                    lookup.denied = Some(error);
-                }
-                Err(error) => return Err(error),
-            }
-            lookup.tried.insert(place.to_owned());
+        let mut lacks = Vec::new();
+        for place in near.chain([root.prefix()]).chain(above).chain([""]) {
+            let lack = match lookup.tried.get(place) {
+                Some(lack) => lack.clone(),
+                None => match fetch(api, place, name).await? {
+                    Ok(content) => {
+                        let content = Arc::new(content);
+                        lookup.content = Some(Arc::clone(&content));
+                        self.found(place, name, content.as_bytes().len());
+                        return Ok(Ok(content));
+                    }
+                    Err(lack) => {
+                        lookup.tried.insert(place.to_owned(), lack.clone());
+                        lack
+                    }
+                },
+            };
+            lacks.push(lack);
         }
-        let SidecarLookup { damaged, denied, .. } = lookup;
-        Err(damaged.as_ref().or(denied.as_ref()).cloned().unwrap_or_else(|| name.missing()))
+        Ok(Err(lacks))
     }
 
     /// Returns the search for a sidecar, and the directories in which others were found.
@@ -235,13 +251,48 @@ fn same_classes(name: &SidecarName, content: &Arc<Extended>) -> Result<Arc<Exten
     }
 }
 
-/// Reads a sidecar in a directory, or returns `None` if it is not there.
-async fn fetch(api: &dyn ObjectApi, place: &str, name: &SidecarName) -> Result<Option<Extended>> {
+/// Returns the error for a sidecar that no directory gives.
+fn cause(name: &SidecarName, lacks: Vec<SidecarLack>) -> Error {
+    let rank = |lack: &SidecarLack| match lack {
+        SidecarLack::Damaged(_) => 0,
+        SidecarLack::Unreadable(_) => 1,
+        SidecarLack::Denied(_) => 2,
+        SidecarLack::Missing => 3,
+    };
+    match lacks.into_iter().min_by_key(rank) {
+        Some(SidecarLack::Damaged(error) | SidecarLack::Unreadable(error) | SidecarLack::Denied(error)) => {
+            error
+        }
+        Some(SidecarLack::Missing) | None => name.missing(),
+    }
+}
+
+/// Reads a sidecar in a directory. The inner error tells why it gives none.
+async fn fetch(
+    api: &dyn ObjectApi,
+    place: &str,
+    name: &SidecarName,
+) -> Result<std::result::Result<Extended, SidecarLack>> {
     let key = format!("{place}{}", name.key());
     let ObjectBody { head, mut chunks } = match api.get(&key, None, None).await {
         Ok(body) => body,
-        Err(error) if error.kind == ErrorKind::SourceVanished => return Ok(None),
-        Err(error) => return Err(error),
+        Err(error) => {
+            return match error.kind {
+                ErrorKind::SourceVanished => Ok(Err(SidecarLack::Missing)),
+                // It is archived.
+                ErrorKind::Unsupported => Ok(Err(SidecarLack::Unreadable(error))),
+                // Without the right to list all of a bucket, what is missing is denied.
+                ErrorKind::PermissionDenied => match is_listed(api, &key).await {
+                    Ok(true) => Ok(Err(SidecarLack::Unreadable(error))),
+                    Ok(false) => Ok(Err(SidecarLack::Missing)),
+                    Err(other) if other.kind == ErrorKind::PermissionDenied => {
+                        Ok(Err(SidecarLack::Denied(error)))
+                    }
+                    Err(other) => Err(other),
+                },
+                _ => Err(error),
+            };
+        }
     };
     let mut content = Vec::new();
     // A larger one is damaged, whatever it has.
@@ -250,5 +301,12 @@ async fn fetch(api: &dyn ObjectApi, place: &str, name: &SidecarName) -> Result<O
             content.extend_from_slice(&chunk?);
         }
     }
-    name.read(content).map(Some)
+    Ok(name.read(content).map_err(SidecarLack::Damaged))
+}
+
+/// Returns true if a listing shows an object.
+async fn is_listed(api: &dyn ObjectApi, key: &str) -> Result<bool> {
+    let start = ListStart::First;
+    let query = ListQuery { prefix: key, delimiter: false, start, until: None, entries: 1 };
+    Ok(api.list(query).await?.objects.iter().any(|object| object.key == key))
 }

@@ -362,6 +362,25 @@ fn a_sidecar_counts_only_for_what_is_below_its_directory() {
 }
 
 #[test]
+fn what_a_target_may_not_read_is_no_loss() {
+    let large = extended(9000);
+    let all = InMemory::new("top/tree", &Grant::everything());
+    let mut writer = InMemory::of(all.bucket.clone(), "top/tree", &Grant::everything());
+    writer.store(&[("a", b"x", Some(&large))], Vec::new());
+    let missed = |read: &str, list: &str| {
+        all.bucket.read_only(read);
+        all.bucket.list_only(list);
+        InMemory::of(all.bucket.clone(), "top/tree", &Grant::everything()).stat("a").missed
+    };
+    assert!(!missed("", "") && !missed("top/tree/", "top/tree/"));
+    assert!(!missed("elsewhere/", "top/tree/"), "with rights to write and to list");
+    let sidecar = all.sidecars("top/tree/").swap_remove(0);
+    all.bucket.remove(&sidecar);
+    assert!(missed("", "") && missed("top/tree/", "top/tree/") && missed("elsewhere/", "top/tree/"));
+    assert!(!missed("elsewhere/", "elsewhere/"), "nobody can know");
+}
+
+#[test]
 fn attributes_that_are_not_set_stay() {
     for bytes in [10, 9000] {
         let mut all = InMemory::new("", &Grant::everything());
