@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn each_tree_has_attributes_of_its_own() {
         let examined = BulkyAttributes::default();
-        let mut is_first =
+        let is_first =
             |top: &[&str], extended| examined.is_first(top.iter().map(|name| name.as_bytes()), extended);
         assert!(is_first(&["a", "b"], 1) && !is_first(&["a", "b"], 1));
         assert!(is_first(&["a", "b"], 2) && is_first(&["a", "c"], 1) && is_first(&["ab"], 1));

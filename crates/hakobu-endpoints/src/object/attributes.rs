@@ -111,15 +111,18 @@ impl AttributeReader<'_> {
         Detail { extended: keep, missed: miss, .. }: Detail,
         metadata: &mut EntryMetadata,
     ) -> Result<()> {
+        if let ObjectExtended::Sidecar(name) = stored
+            && !(keep | miss).is_empty()
+            && !self.prove(key, name).await?
+        {
+            metadata.missed = !miss.is_empty();
+            metadata.extended = self.show_lost(name, metadata);
+            return Ok(());
+        }
         metadata.extended = match stored {
             _ if (keep | miss).is_empty() => 0,
             ObjectExtended::None => 0,
-            ObjectExtended::Sidecar(name) if name.classes == keep && miss.is_empty() => {
-                match self.prove(key, name).await? {
-                    true => name.listed_digest(),
-                    false => self.show_lost(name, metadata),
-                }
-            }
+            ObjectExtended::Sidecar(name) if name.classes == keep && miss.is_empty() => name.listed_digest(),
             _ => match self.ask(key, stored, ExtendedAsk { keep, miss, readable: false }).await {
                 Ok(AskedAttributes { kept, lost, mode_mask }) => {
                     metadata.missed = !lost.is_empty();
