@@ -121,9 +121,14 @@ pub struct EntryMetadata {
     /// [`ExtendedRef::digest`]: crate::extended::ExtendedRef::digest
     /// [`UNREADABLE`]: crate::extended::UNREADABLE
     pub extended: u64,
-    /// True if it has extended attributes that the target will lack in any case. Set only in listings of a source, and
-    /// never sent over the wire.
+    /// True if it has extended attributes that the target will lack in any case. In listings of a target, it is true if
+    /// the target has lost its attributes: `extended` is their [`lost_digest`] then. Never sent over the wire.
+    ///
+    /// [`lost_digest`]: crate::extended::lost_digest
     pub missed: bool,
+    /// True if its extended attributes are so large that a store as the target keeps them in an object of their own. Set only
+    /// in listings of a source, and never sent over the wire.
+    pub bulky: bool,
     /// True if another file may have the same inode number and look the same, because the file system is implemented by
     /// another program or keeps whole seconds only. Set only in listings of a source, and never sent over the wire;
     /// listings of a target have already been through [`EntryMetadata::tell_apart`].
@@ -213,6 +218,7 @@ impl EntryMetadata {
             doubted: false,
             extended: 0,
             missed: false,
+            bulky: false,
             uncertain: false,
             lacks_change_times: false,
             content_mark: ContentMark::default(),

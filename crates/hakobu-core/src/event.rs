@@ -4,6 +4,7 @@ use crate::counters::CounterTotals;
 use crate::digest::Digest;
 use crate::entry::EntryMetadata;
 use crate::error::Error;
+use crate::extended::lost_digest;
 use crate::extent::Extent;
 use crate::path::EntryPath;
 use crate::report::ReportMachines;
@@ -148,12 +149,28 @@ impl Difference {
                 Different::Mode => format!("{:04o}", metadata.mode & 0o7777),
                 Different::Owner => format!("{}:{}", metadata.uid, metadata.gid),
                 Different::Time => rfc3339(metadata.mtime),
+                Different::Extended if target.missed => match metadata.missed {
+                    false => attributes_name(metadata.extended),
+                    true => format!("{LOST_ATTRIBUTES}{}", attributes_name(lost_digest(metadata.extended))),
+                },
                 _ => return None,
             })
         };
         let values = value(source).zip(value(target));
         let values = values.map(|(source, target)| DifferingValues { source, target });
         Self { values, ..Self::new(path.as_bytes(), what) }
+    }
+}
+
+/// The words of a difference before the name of attributes that the target has lost. Only stores keep them apart from
+/// entries.
+const LOST_ATTRIBUTES: &str = "missing or damaged .hakobu.attributes/";
+
+/// Returns what the name of attributes that a store keeps begins with.
+fn attributes_name(digest: u64) -> String {
+    match digest {
+        0 => "none".to_owned(),
+        digest => format!("{:016x}*", digest.swap_bytes()),
     }
 }
 

@@ -15,6 +15,9 @@ pub const ATTRIBUTE_VALUE_BYTES_MAX: usize = 64 * 1024;
 /// The maximum size of one entry's encoded attributes in bytes. An entry with more cannot be copied: it fails. They
 /// share a frame of at most 4 MiB with a small file.
 pub const EXTENDED_BYTES_MAX: usize = 3 * 1024 * 1024 + 512 * 1024;
+/// The size in bytes of encoded attributes up to which every target keeps them with the entry itself. A store keeps larger
+/// ones in an object of their own.
+pub const KEPT_WITH_ENTRY_BYTES: usize = 1024;
 /// Stands in a listing for extended attributes that could not be read. Such attributes are not equal to any others, not
 /// even to themselves.
 pub const UNREADABLE: u64 = u64::MAX;
@@ -245,6 +248,11 @@ impl<'a> ExtendedRef<'a> {
         self.0.len() <= HEADER_BYTES
     }
 
+    /// Returns true if a target may keep them apart from the entry.
+    pub fn is_bulky(self) -> bool {
+        self.0.len() > KEPT_WITH_ENTRY_BYTES
+    }
+
     /// Returns names and values in order.
     pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let mut rest = self.0.get(HEADER_BYTES..).unwrap_or_default();
@@ -264,6 +272,12 @@ impl<'a> ExtendedRef<'a> {
         }
         listed_digest(blake3::hash(self.0).as_bytes())
     }
+}
+
+/// Returns the hash that stands in a listing of a target for attributes that are lost there, given the hash of these; and
+/// given that, the hash again. It is not that of the attributes, and of no others either.
+pub fn lost_digest(digest: u64) -> u64 {
+    !digest
 }
 
 /// Returns the hash used in listings, given the BLAKE3 of the encoding of attributes.

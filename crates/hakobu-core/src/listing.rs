@@ -38,6 +38,9 @@ pub struct Detail {
     pub extended: Classes,
     /// The extended attributes that [`EntryMetadata::missed`] covers. For sources only, so it is never sent over the wire.
     pub missed: Classes,
+    /// True to look whether extended attributes are there even if their hash is known without. For sources only, so it is
+    /// never sent over the wire: targets always look.
+    pub proven: bool,
 }
 
 /// The listing of one directory, or an error.

@@ -265,7 +265,7 @@ impl<'a> Join<'a> {
             if let Err(error) = self.check_name(source.name(index)) {
                 return self.fail(source.name(index), error);
             }
-            if self.is_unclear(source, metadata, beside) {
+            if self.is_unclear((source, index), metadata, beside) {
                 self.counters.entries_examined.add(1);
                 let beside = beside.map(|(_, index)| index);
                 return self.found.unclear.push(UnclearEntry { part: number, index, beside });
@@ -590,7 +590,7 @@ impl<'a> Join<'a> {
         match paths {
             (_, Ok(path)) if self.shared.setup.job.dry_run => {
                 self.counters.entries_attributes_only.add(1);
-                self.shared.plan_attributes(differs);
+                self.shared.plan_attributes(metadata, target);
                 self.planned("attributes", &path, 0);
             }
             (Ok(source), Ok(path)) => {

@@ -6,6 +6,7 @@
 //! there is other work.
 
 mod accounts;
+mod bulky_attributes;
 mod entrance;
 mod examinations;
 mod gate;
@@ -38,6 +39,7 @@ pub use self::room::FREE_SPACE;
 pub use self::shared::{Clock, Setup};
 
 use self::accounts::Accounts;
+use self::bulky_attributes::BulkyAttributes;
 use self::entrance::LaneEntrance;
 use self::gate::LaneGate;
 use self::lane::Worker;
@@ -121,6 +123,7 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
         masked,
         links,
         accounts,
+        bulky_attributes: BulkyAttributes::default(),
         entrance: LaneEntrance::default(),
         gate: LaneGate::new(lanes),
         cannot_clone,

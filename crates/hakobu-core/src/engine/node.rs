@@ -225,6 +225,11 @@ impl DirectoryNode {
         !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
     }
 
+    /// Returns the names of the path to the top.
+    pub fn names_to_top(&self) -> impl Iterator<Item = &[u8]> {
+        self.target.names().take(usize::from(self.top_names))
+    }
+
     /// Returns its path relative to the top, for filter rules. The path ends in a slash unless it is empty.
     pub fn below_top(&self) -> Vec<u8> {
         let mut below = Vec::new();

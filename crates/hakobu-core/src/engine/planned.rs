@@ -8,7 +8,9 @@ use super::node::DirectoryNode;
 use super::shared::EngineState;
 use crate::capabilities::ContentSharing;
 use crate::entry::{EntryKind, EntryMetadata};
+use crate::extended::lost_digest;
 use crate::extent::CHUNK_BYTES;
+use crate::planner::same_attributes;
 use crate::requests::{RequestCosts, RequestCounts, RunRequests};
 
 /// The metadata of one entry.
@@ -69,9 +71,16 @@ impl EngineState<'_> {
         self.plan(at_source, at_target);
     }
 
-    /// Records the requests for an entry that gets other attributes. `extended`: also extended ones.
-    pub(super) fn plan_attributes(&self, extended: bool) {
-        self.plan(|_| LOOK.times(u64::from(extended)), |costs| costs.attributes);
+    /// Records the requests for an entry that gets other attributes.
+    pub(super) fn plan_attributes(&self, source: &EntryMetadata, target: Option<&EntryMetadata>) {
+        let extended = target.is_some_and(|target| !target.same_extended(source));
+        // The entry itself stays as it is if only what the target keeps apart from it is lost.
+        let is_lost = target.filter(|target| target.missed).is_some_and(|target| {
+            let there = EntryMetadata { extended: lost_digest(target.extended), ..*target };
+            same_attributes(source, &there, &self.able)
+        });
+        let at_target = |costs: &RequestCosts| if is_lost { LOOK } else { costs.attributes };
+        self.plan(|_| LOOK.times(u64::from(extended)), at_target);
     }
 
     /// Records the requests for a further name of a file. `to_known`: this run stores the file.

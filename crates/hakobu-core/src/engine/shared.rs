@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::accounts::Accounts;
+use super::bulky_attributes::BulkyAttributes;
 use super::entrance::LaneEntrance;
 use super::gate::LaneGate;
 use super::links::Links;
@@ -95,6 +96,8 @@ pub(super) struct EngineState<'a> {
     pub(super) links: Links,
     /// The target's numbers for the source's users and groups, if owners are matched by name.
     pub(super) accounts: Accounts,
+    /// The large extended attributes of which an entry was examined.
+    pub(super) bulky_attributes: BulkyAttributes,
     /// Staggers the opening of lanes.
     pub(super) entrance: LaneEntrance,
     /// Limits the number of lanes that work.

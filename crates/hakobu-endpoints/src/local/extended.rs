@@ -100,6 +100,8 @@ pub(crate) struct AttributeMark {
     pub(crate) digest: u64,
     /// True if the entry has, or may have, attributes of a class that is reported as missed.
     pub(crate) missed: bool,
+    /// As in [`EntryMetadata::bulky`](hakobu_core::entry::EntryMetadata).
+    pub(crate) bulky: bool,
     /// As in [`ReadAttributes`].
     pub(crate) mode_mask: u32,
 }
@@ -107,7 +109,7 @@ pub(crate) struct AttributeMark {
 impl AttributeMark {
     /// Stores the summary in the entry's metadata.
     pub(crate) fn put(self, metadata: &mut EntryMetadata) {
-        (metadata.extended, metadata.missed) = (self.digest, self.missed);
+        (metadata.extended, metadata.missed, metadata.bulky) = (self.digest, self.missed, self.bulky);
         metadata.mode &= self.mode_mask;
     }
 }
@@ -195,7 +197,7 @@ impl ExtendedReader {
 
     /// Returns the summary of the attributes of some classes for a listing.
     pub(crate) fn mark(&mut self, place: AttributeOwner<'_>, keep: Classes, miss: Classes) -> AttributeMark {
-        let none = AttributeMark { digest: 0, missed: false, mode_mask: WHOLE_MODE };
+        let none = AttributeMark { digest: 0, missed: false, bulky: false, mode_mask: WHOLE_MODE };
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
         // Fast path: most entries have none.
         if (keep | miss).is_empty() || matches!(place.list(&mut self.names), Ok(0)) {
@@ -207,6 +209,7 @@ impl ExtendedReader {
             Ok(ReadAttributes { kept, mode_mask }) => AttributeMark {
                 digest: kept.map_or(0, ExtendedRef::digest),
                 missed: !miss.is_empty() && !lost.is_empty(),
+                bulky: kept.is_some_and(ExtendedRef::is_bulky),
                 mode_mask,
             },
             // Inspecting the entry by itself reports the cause.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hakobu_core::entry::EntryMetadata;
 use hakobu_core::extended::{
-    ACCESS_LIST, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE, mode_without_list,
+    ACCESS_LIST, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE, lost_digest, mode_without_list,
 };
 use hakobu_core::listing::Detail;
 use hakobu_core::losses::LossKind;
@@ -13,6 +13,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::api::ObjectApi;
 use super::keys::KeyRoot;
 use super::metadata::ObjectExtended;
+use super::metadata::sidecar::SidecarName;
 use super::sidecars::Sidecars;
 
 /// Reads the extended attributes of entries below a root.
@@ -21,6 +22,18 @@ pub(crate) struct AttributeReader<'a> {
     pub(crate) api: &'a dyn ObjectApi,
     pub(crate) root: &'a KeyRoot,
     pub(crate) sidecars: &'a Sidecars,
+    pub(crate) proof: SidecarProof,
+}
+
+/// How listings treat sidecars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SidecarProof {
+    /// They show the hashes that the metadata tells.
+    Told,
+    /// They show attributes as unreadable unless the sidecar is there and undamaged.
+    Read,
+    /// They show attributes as lost unless the sidecar is there and undamaged.
+    Kept,
 }
 
 /// The extended attributes of one entry that were asked for.
@@ -98,6 +111,14 @@ impl AttributeReader<'_> {
         Detail { extended: keep, missed: miss, .. }: Detail,
         metadata: &mut EntryMetadata,
     ) -> Result<()> {
+        if let ObjectExtended::Sidecar(name) = stored
+            && !(keep | miss).is_empty()
+            && !self.prove(key, name).await?
+        {
+            metadata.missed = !miss.is_empty();
+            metadata.extended = self.show_lost(name, metadata);
+            return Ok(());
+        }
         metadata.extended = match stored {
             _ if (keep | miss).is_empty() => 0,
             ObjectExtended::None => 0,
@@ -111,12 +132,40 @@ impl AttributeReader<'_> {
                 // Asking for the attributes alone tells the cause.
                 Err(error) if error.kind == ErrorKind::Corrupt => {
                     metadata.missed = !miss.is_empty();
-                    UNREADABLE
+                    match stored {
+                        ObjectExtended::Sidecar(name) => self.show_lost(name, metadata),
+                        _ => UNREADABLE,
+                    }
                 }
                 Err(error) => return Err(error),
             },
         };
         Ok(())
+    }
+
+    /// Returns true unless the sidecar of the object at a key has to be there, and is missing, damaged or unreadable.
+    pub(crate) async fn prove(&self, key: &str, name: &SidecarName) -> Result<bool> {
+        if self.proof == SidecarProof::Told {
+            return Ok(true);
+        }
+        match self.sidecars.check(self.api, self.root, key, name).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind == ErrorKind::Corrupt => Ok(false),
+            // It is there, or this program may not know. To write takes no right to read it.
+            Err(error) if matches!(error.kind, ErrorKind::PermissionDenied | ErrorKind::Unsupported) => {
+                Ok(self.proof == SidecarProof::Kept)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the hash that is shown for the attributes of a sidecar that is missing or damaged.
+    fn show_lost(&self, name: &SidecarName, metadata: &mut EntryMetadata) -> u64 {
+        if self.proof != SidecarProof::Kept {
+            return UNREADABLE;
+        }
+        metadata.missed = true;
+        lost_digest(name.listed_digest())
     }
 }
 

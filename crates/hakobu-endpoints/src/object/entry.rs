@@ -17,7 +17,7 @@ use super::metadata::sidecar::{Sidecar, SidecarName};
 use super::metadata::{MetadataConvention, ObjectEntry, ObjectExtended};
 
 /// An entry as its object describes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DescribedObject {
     /// The metadata. The change time is that of the upload.
     pub(crate) metadata: EntryMetadata,
@@ -54,8 +54,8 @@ pub(crate) fn implied_directory() -> EntryMetadata {
 
 /// Returns the entry of an object that was listed. Without metadata in listings, it is a file.
 ///
-/// `keep` are the classes of extended attributes that the listing is to show. If they are some of those in a sidecar, it is
-/// returned: only its content shows their hash.
+/// `keep` are the classes of extended attributes that the listing is to show. If they are in a sidecar, it is returned: only
+/// its content shows the hash of some of them, and that they are there.
 pub(crate) fn listed(
     limits: &StoreLimits,
     object: &ListedObject,
@@ -70,7 +70,7 @@ pub(crate) fn listed(
             let entry = describe(limits, metadata, (size_bytes, checksum), uploaded, is_marker);
             let extended = listed_hash(&entry.extended, keep);
             let sidecar = match entry.extended {
-                ObjectExtended::Sidecar(name) if name.classes != keep && !keep.is_empty() => Some(name),
+                ObjectExtended::Sidecar(name) if !keep.is_empty() => Some(name),
                 _ => None,
             };
             (EntryMetadata { extended, content_mark, ..entry.metadata }, sidecar)

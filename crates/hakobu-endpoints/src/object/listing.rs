@@ -12,14 +12,14 @@ use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::api::{ListCursor, ListQuery, ListStart, ListedObject, ObjectApi, ObjectPage};
-use super::attributes::AttributeReader;
+use super::attributes::{AttributeReader, SidecarProof};
 use super::entry::{described, implied_directory, listed, plain};
 use super::key_pages::{EMPTY_PAGES_MAX, KeyPages, endless};
 use super::key_ranges::{KeyEntry, PAGES_PER_RANGE, list_ranges};
 use super::key_space::KeyAlphabet;
 use super::keys::{KeyRoot, check_page};
 use super::metadata::ObjectExtended;
-use super::metadata::sidecar::SIDECAR_DIRECTORY;
+use super::metadata::sidecar::{SIDECAR_DIRECTORY, SidecarName};
 use super::sidecars::Sidecars;
 use crate::local::errno::foreign;
 use crate::store::{FlatKey, Position, StorePage, flat_page, no_path, shown};
@@ -40,25 +40,49 @@ pub(crate) struct KeyLister<'a> {
     /// The classes of extended attributes that listings show, where they show any.
     pub(crate) keep: Classes,
     pub(crate) sidecars: &'a Sidecars,
+    pub(crate) proof: SidecarProof,
     /// Returns the error for a directory that does not exist.
     pub(crate) missing: fn() -> Error,
 }
 
 impl KeyLister<'_> {
-    /// Returns the entry of an object that was listed.
-    async fn listed(&self, object: &ListedObject) -> Result<EntryMetadata> {
-        let (mut metadata, sidecar) = listed(self.api.limits(), object, self.keep);
-        if let Some(name) = sidecar {
-            self.show((&object.key, &ObjectExtended::Sidecar(name)), &mut metadata).await?;
+    /// Returns the entries of objects that were listed. Their sidecars are read many at a time.
+    async fn listed(&self, objects: &[&ListedObject]) -> Result<Vec<EntryMetadata>> {
+        let (mut sidecars, mut referring) = (HashMap::new(), Vec::new());
+        let mut entries = Vec::with_capacity(objects.len());
+        for object in objects {
+            let (metadata, sidecar) = listed(self.api.limits(), object, self.keep);
+            if let Some(name) = sidecar {
+                sidecars.entry(name).or_insert(&object.key);
+                referring.push((entries.len(), &object.key, name));
+            }
+            entries.push(metadata);
         }
-        Ok(metadata)
+        let reader = self.reader();
+        if sidecars.len() > 1 && self.proof != SidecarProof::Told {
+            let sidecars: Vec<(SidecarName, &String)> = sidecars.into_iter().collect();
+            for some in sidecars.chunks(HEADS_AT_ONCE) {
+                join_all(some.iter().map(|(name, key)| reader.prove(key, name))).await;
+            }
+        }
+        // Errors are those of the entries.
+        for (index, key, name) in referring {
+            if let Some(metadata) = entries.get_mut(index) {
+                self.show((key, &ObjectExtended::Sidecar(name)), metadata).await?;
+            }
+        }
+        Ok(entries)
+    }
+
+    fn reader(&self) -> AttributeReader<'_> {
+        let Self { api, root, sidecars, proof, .. } = *self;
+        AttributeReader { api, root, sidecars, proof }
     }
 
     /// Adds what the listing shows of the extended attributes of the object at a key.
     async fn show(&self, of: (&str, &ObjectExtended), metadata: &mut EntryMetadata) -> Result<()> {
-        let reader = AttributeReader { api: self.api, root: self.root, sidecars: self.sidecars };
         let detail = Detail { extended: self.keep, ..Detail::default() };
-        reader.show(of, detail, metadata).await
+        self.reader().show(of, detail, metadata).await
     }
 
     /// Lists a directory from `after` on: as many keys as `entries`, unless it ends before. Includes complete listings
@@ -105,10 +129,11 @@ impl KeyLister<'_> {
         more: bool,
     ) -> Result<StorePage> {
         let (mut names, mut refused) = (Vec::with_capacity(objects.len()), Vec::new());
-        for object in objects {
+        let entries = self.listed(&objects.iter().collect::<Vec<_>>()).await?;
+        for (object, metadata) in objects.iter().zip(entries) {
             let relative = &object.key[prefix.len()..];
             match self.root.read(relative) {
-                Ok(name) => names.push((name, self.listed(object).await?)),
+                Ok(name) => names.push((name, metadata)),
                 Err(error) => refused.push(no_path(directory, relative.as_bytes(), &error)),
             }
         }
@@ -301,13 +326,12 @@ impl KeyLister<'_> {
     /// Adds the entries of one page to those of a directory.
     async fn add_page(&self, level: &mut KeyLevel, prefix: &str, page: ObjectPage) -> Result<()> {
         level.exists |= !page.objects.is_empty() || !page.prefixes.is_empty();
-        for object in page.objects {
+        // The directory's own object is no entry of it.
+        let is_entry =
+            |object: &&ListedObject| object.key.len() > prefix.len() && !self.root.is_sidecar(&object.key);
+        let objects: Vec<&ListedObject> = page.objects.iter().filter(is_entry).collect();
+        for (object, metadata) in objects.iter().zip(self.listed(&objects).await?) {
             let relative = &object.key[prefix.len()..];
-            // The directory's own object is no entry of it.
-            if relative.is_empty() || self.root.is_sidecar(&object.key) {
-                continue;
-            }
-            let metadata = self.listed(&object).await?;
             match relative.ends_with('/') {
                 true => drop(level.directories.insert(relative.to_owned(), Some(metadata))),
                 false => level.files.push((relative.to_owned(), metadata)),
@@ -351,28 +375,51 @@ impl KeyLister<'_> {
         }
         let entries = list_ranges(self.api, &prefix, (&first, &after), alphabet).await?;
         let directories = self.directories(&entries).await?;
-        for entry in entries {
-            let relative = &entry.key()[prefix.len()..];
-            let refuse = |listing: &mut Listing, error: &Error| {
-                listing.refuse(no_path(directory, relative.as_bytes(), error));
-            };
-            let name = self.root.read(relative);
-            let name =
-                name.and_then(|name| check_name(name.strip_suffix(b"/").unwrap_or(&name)).map(|()| name));
-            let (Ok(name), metadata) = (&name, self.directory_or_file(&entry, &directories).await?) else {
-                name.as_ref().err().into_iter().for_each(|error| refuse(listing, error));
-                continue;
-            };
-            let name = name.strip_suffix(b"/").unwrap_or(name);
-            let is_hidden = match &entry {
-                KeyEntry::Object(object) => self.root.is_sidecar(&object.key),
-                KeyEntry::Prefix(below) => self.is_of_sidecars(below).await?,
-            };
-            // Some stores show both the object of a directory and what is below it.
-            let is_known = !listing.is_empty() && listing.name(listing.len() - 1) == name;
-            if !is_hidden && !is_known {
-                listing.push(name, metadata)?;
+        for some in entries.chunks(limits.list_page.max(1)) {
+            let objects = some.iter().filter_map(|entry| match entry {
+                KeyEntry::Object(object) => Some(object),
+                KeyEntry::Prefix(_) => None,
+            });
+            let mut objects = self.listed(&objects.collect::<Vec<_>>()).await?.into_iter();
+            for entry in some {
+                let metadata = match entry {
+                    KeyEntry::Object(object) => shown_of(object, objects.next()),
+                    KeyEntry::Prefix(below) => {
+                        directories.get(below).copied().unwrap_or_else(directory_listed)
+                    }
+                };
+                self.add_shown((directory, &prefix), (entry, metadata), listing).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds an entry of a directory to its listing, unless it is there already.
+    async fn add_shown(
+        &self,
+        (directory, prefix): (&EntryPath, &str),
+        (entry, metadata): (&KeyEntry, EntryMetadata),
+        listing: &mut Listing,
+    ) -> Result<()> {
+        let relative = &entry.key()[prefix.len()..];
+        let name = self.root.read(relative);
+        let name = name.and_then(|name| check_name(name.strip_suffix(b"/").unwrap_or(&name)).map(|()| name));
+        let name = match name {
+            Ok(name) => name,
+            Err(error) => {
+                listing.refuse(no_path(directory, relative.as_bytes(), &error));
+                return Ok(());
+            }
+        };
+        let name = name.strip_suffix(b"/").unwrap_or(&name);
+        let is_hidden = match entry {
+            KeyEntry::Object(object) => self.root.is_sidecar(&object.key),
+            KeyEntry::Prefix(below) => self.is_of_sidecars(below).await?,
+        };
+        // Some stores show both the object of a directory and what is below it.
+        let is_known = !listing.is_empty() && listing.name(listing.len() - 1) == name;
+        if !is_hidden && !is_known {
+            listing.push(name, metadata)?;
         }
         Ok(())
     }
@@ -412,22 +459,12 @@ impl KeyLister<'_> {
     }
 }
 
-impl KeyLister<'_> {
-    /// Returns what a listing shows of an entry. A key with a slash at its end is that of a directory.
-    async fn directory_or_file(
-        &self,
-        entry: &KeyEntry,
-        directories: &HashMap<String, EntryMetadata>,
-    ) -> Result<EntryMetadata> {
-        Ok(match entry {
-            KeyEntry::Object(object) => match self.listed(object).await? {
-                shown if object.key.ends_with('/') && shown.kind != EntryKind::Directory => {
-                    plain(EntryKind::Directory, 0, shown.ctime)
-                }
-                shown => shown,
-            },
-            KeyEntry::Prefix(prefix) => directories.get(prefix).copied().unwrap_or_else(directory_listed),
-        })
+/// Returns what a listing shows of the entry of an object. A key with a slash at its end is that of a directory.
+fn shown_of(object: &ListedObject, shown: Option<EntryMetadata>) -> EntryMetadata {
+    let shown = shown.unwrap_or_else(|| plain(EntryKind::File, object.size_bytes, object.uploaded));
+    match object.key.ends_with('/') && shown.kind != EntryKind::Directory {
+        true => plain(EntryKind::Directory, 0, shown.ctime),
+        false => shown,
     }
 }
 

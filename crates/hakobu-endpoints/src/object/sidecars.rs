@@ -1,6 +1,6 @@
 //! The objects with extended attributes of other objects, each read and written once.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use hakobu_core::extended::{EXTENDED_BYTES_MAX, Extended};
 use hakobu_core::{Error, ErrorKind, Result};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
-use super::api::{ObjectApi, ObjectBody, ObjectProperties, PutCondition, PutObject};
+use super::api::{ListQuery, ListStart, ObjectApi, ObjectBody, ObjectProperties, PutCondition, PutObject};
 use super::keys::KeyRoot;
 use super::metadata::content_type::UNKNOWN;
 use super::metadata::sidecar::{Sidecar, SidecarName};
@@ -22,6 +22,8 @@ const KNOWN_MAX: usize = 1024;
 const KNOWN_BYTES_MAX: usize = 16 << 20;
 /// The most sidecars that are remembered as written. After that, some are written again.
 const WRITTEN_MAX: usize = 1 << 16;
+/// The most sidecars that are remembered as undamaged. After that, some are read again.
+const SOUND_MAX: usize = 1 << 16;
 /// The most directories that are remembered because sidecars were found in them.
 const HOMES_MAX: usize = 8;
 
@@ -40,15 +42,52 @@ struct SidecarState {
     homes: Vec<String>,
     /// The keys of those that are being written or have been.
     written: HashMap<String, Arc<OnceCell<()>>>,
+    /// Those that were read or written, with the directories that they are in.
+    sound: HashMap<SidecarName, Vec<String>>,
 }
 
 /// The search for one sidecar.
 #[derive(Debug, Default)]
 struct SidecarLookup {
     content: Option<Arc<Extended>>,
-    /// The directories in which there is none, or a damaged one.
-    tried: HashSet<String>,
-    damaged: Option<Error>,
+    /// The directories in which none can be read.
+    tried: HashMap<String, SidecarLack>,
+}
+
+/// The reason for which a directory gives no sidecar.
+#[derive(Clone, Debug)]
+enum SidecarLack {
+    /// There is none.
+    Missing,
+    /// It has other content.
+    Damaged(Error),
+    /// It is there.
+    Unreadable(Error),
+    /// Nobody may know whether there is one.
+    Denied(Error),
+}
+
+impl SidecarState {
+    fn forget(&mut self, digest: &Digest) {
+        if let Some((_, bytes)) = self.known.remove(digest) {
+            self.bytes = self.bytes.saturating_sub(bytes);
+            self.order.retain(|known| known != digest);
+        }
+    }
+
+    fn add_sound(&mut self, name: &SidecarName, place: &str) {
+        if self.sound.len() >= SOUND_MAX {
+            self.sound.clear();
+        }
+        let places = self.sound.entry(*name).or_default();
+        if !places.iter().any(|known| known == place) && places.len() < HOMES_MAX {
+            places.push(place.to_owned());
+        }
+    }
+
+    fn is_sound(&self, name: &SidecarName, key: &str) -> bool {
+        self.sound.get(name).is_some_and(|places| places.iter().any(|place| key.starts_with(place)))
+    }
 }
 
 impl Sidecars {
@@ -81,7 +120,41 @@ impl Sidecars {
             };
             api.put(put).await.map(drop).map_err(|error| error.at(&key))
         };
-        cell.get_or_try_init(write).await.copied()
+        cell.get_or_try_init(write).await?;
+        let mut state = self.state();
+        // It may have been missed before.
+        state.forget(&sidecar.name.digest);
+        state.add_sound(&sidecar.name, home);
+        Ok(())
+    }
+
+    /// Checks that a sidecar that the object at `key` refers to is there and undamaged.
+    ///
+    /// # Errors
+    /// As [`Sidecars::read`], but `Corrupt` as well if it is not where nothing is denied.
+    pub(crate) async fn check(
+        &self,
+        api: &dyn ObjectApi,
+        root: &KeyRoot,
+        key: &str,
+        name: &SidecarName,
+    ) -> Result<()> {
+        if self.state().is_sound(name, key) {
+            return Ok(());
+        }
+        let (lookup, homes) = self.lookup(name.digest);
+        let mut lookup = lookup.lock().await;
+        // Another entry may have been waited for.
+        if self.state().is_sound(name, key) {
+            return Ok(());
+        }
+        let Err(lacks) = self.search(api, (root, &homes), (key, name), &mut lookup).await? else {
+            return Ok(());
+        };
+        // Where nothing is denied, an entry of this target has its sidecar.
+        let is_lost = lacks.iter().any(|it| matches!(it, SidecarLack::Missing | SidecarLack::Damaged(_)));
+        let is_there = lacks.iter().any(|it| matches!(it, SidecarLack::Unreadable(_)));
+        Err(if is_lost && !is_there { name.missing() } else { cause(name, lacks) })
     }
 
     /// Returns the content of a sidecar that the object at `key` refers to.
@@ -89,7 +162,8 @@ impl Sidecars {
     /// It is below the directory that was the target of that object's copy, which can be any above the object.
     ///
     /// # Errors
-    /// `Corrupt` if it is missing or damaged, or the error of a request.
+    /// `Corrupt` if it is missing or damaged, `PermissionDenied` or `Unsupported` if it cannot be read, or may be where
+    /// nothing can be read, or another error of a request.
     pub(crate) async fn read(
         &self,
         api: &dyn ObjectApi,
@@ -99,30 +173,45 @@ impl Sidecars {
     ) -> Result<Arc<Extended>> {
         let (lookup, homes) = self.lookup(name.digest);
         let mut lookup = lookup.lock().await;
-        if let Some(content) = &lookup.content {
-            return same_classes(name, content);
+        match &lookup.content {
+            Some(content) => same_classes(name, content),
+            None => {
+                let found = self.search(api, (root, &homes), (key, name), &mut lookup).await?;
+                found.map_err(|lacks| cause(name, lacks))
+            }
         }
+    }
+
+    /// Reads a sidecar in the directories above the object at a key. The inner error tells why none of them has one.
+    async fn search(
+        &self,
+        api: &dyn ObjectApi,
+        (root, homes): (&KeyRoot, &[String]),
+        (key, name): (&str, &SidecarName),
+        lookup: &mut SidecarLookup,
+    ) -> Result<std::result::Result<Arc<Extended>, Vec<SidecarLack>>> {
         let above = key.char_indices().rev().filter(|(_, char)| *char == '/').map(|(at, _)| &key[..=at]);
         let near = homes.iter().rev().map(String::as_str).filter(|home| key.starts_with(home));
-        let places = near.chain([root.prefix()]).chain(above).chain([""]);
-        for place in places {
-            if lookup.tried.contains(place) {
-                continue;
-            }
-            match fetch(api, place, name).await {
-                Ok(Some(content)) => {
-                    let content = Arc::new(content);
-                    lookup.content = Some(Arc::clone(&content));
-                    self.found(place, &name.digest, content.as_bytes().len());
-                    return Ok(content);
-                }
-                Ok(None) => {}
-                Err(error) if error.kind == ErrorKind::Corrupt => lookup.damaged = Some(error),
-                Err(error) => return Err(error),
-            }
-            lookup.tried.insert(place.to_owned());
+        let mut lacks = Vec::new();
+        for place in near.chain([root.prefix()]).chain(above).chain([""]) {
+            let lack = match lookup.tried.get(place) {
+                Some(lack) => lack.clone(),
+                None => match fetch(api, place, name).await? {
+                    Ok(content) => {
+                        let content = Arc::new(content);
+                        lookup.content = Some(Arc::clone(&content));
+                        self.found(place, name, content.as_bytes().len());
+                        return Ok(Ok(content));
+                    }
+                    Err(lack) => {
+                        lookup.tried.insert(place.to_owned(), lack.clone());
+                        lack
+                    }
+                },
+            };
+            lacks.push(lack);
         }
-        Err(lookup.damaged.clone().unwrap_or_else(|| name.missing()))
+        Ok(Err(lacks))
     }
 
     /// Returns the search for a sidecar, and the directories in which others were found.
@@ -139,9 +228,10 @@ impl Sidecars {
         (Arc::clone(&known.entry(digest).or_default().0), homes.clone())
     }
 
-    fn found(&self, place: &str, digest: &Digest, bytes: usize) {
+    fn found(&self, place: &str, name: &SidecarName, bytes: usize) {
         let mut state = self.state();
-        if let Some((_, of_this)) = state.known.get_mut(digest) {
+        state.add_sound(name, place);
+        if let Some((_, of_this)) = state.known.get_mut(&name.digest) {
             let before = std::mem::replace(of_this, bytes);
             state.bytes = (state.bytes + bytes).saturating_sub(before);
         }
@@ -161,13 +251,48 @@ fn same_classes(name: &SidecarName, content: &Arc<Extended>) -> Result<Arc<Exten
     }
 }
 
-/// Reads a sidecar in a directory, or returns `None` if it is not there.
-async fn fetch(api: &dyn ObjectApi, place: &str, name: &SidecarName) -> Result<Option<Extended>> {
+/// Returns the error for a sidecar that no directory gives.
+fn cause(name: &SidecarName, lacks: Vec<SidecarLack>) -> Error {
+    let rank = |lack: &SidecarLack| match lack {
+        SidecarLack::Damaged(_) => 0,
+        SidecarLack::Unreadable(_) => 1,
+        SidecarLack::Denied(_) => 2,
+        SidecarLack::Missing => 3,
+    };
+    match lacks.into_iter().min_by_key(rank) {
+        Some(SidecarLack::Damaged(error) | SidecarLack::Unreadable(error) | SidecarLack::Denied(error)) => {
+            error
+        }
+        Some(SidecarLack::Missing) | None => name.missing(),
+    }
+}
+
+/// Reads a sidecar in a directory. The inner error tells why it gives none.
+async fn fetch(
+    api: &dyn ObjectApi,
+    place: &str,
+    name: &SidecarName,
+) -> Result<std::result::Result<Extended, SidecarLack>> {
     let key = format!("{place}{}", name.key());
     let ObjectBody { head, mut chunks } = match api.get(&key, None, None).await {
         Ok(body) => body,
-        Err(error) if error.kind == ErrorKind::SourceVanished => return Ok(None),
-        Err(error) => return Err(error),
+        Err(error) => {
+            return match error.kind {
+                ErrorKind::SourceVanished => Ok(Err(SidecarLack::Missing)),
+                // It is archived.
+                ErrorKind::Unsupported => Ok(Err(SidecarLack::Unreadable(error))),
+                // Without the right to list all of a bucket, what is missing is denied.
+                ErrorKind::PermissionDenied => match is_listed(api, &key).await {
+                    Ok(true) => Ok(Err(SidecarLack::Unreadable(error))),
+                    Ok(false) => Ok(Err(SidecarLack::Missing)),
+                    Err(other) if other.kind == ErrorKind::PermissionDenied => {
+                        Ok(Err(SidecarLack::Denied(error)))
+                    }
+                    Err(other) => Err(other),
+                },
+                _ => Err(error),
+            };
+        }
     };
     let mut content = Vec::new();
     // A larger one is damaged, whatever it has.
@@ -176,5 +301,12 @@ async fn fetch(api: &dyn ObjectApi, place: &str, name: &SidecarName) -> Result<O
             content.extend_from_slice(&chunk?);
         }
     }
-    name.read(content).map(Some)
+    Ok(name.read(content).map_err(SidecarLack::Damaged))
+}
+
+/// Returns true if a listing shows an object.
+async fn is_listed(api: &dyn ObjectApi, key: &str) -> Result<bool> {
+    let start = ListStart::First;
+    let query = ListQuery { prefix: key, delimiter: false, start, until: None, entries: 1 };
+    Ok(api.list(query).await?.objects.iter().any(|object| object.key == key))
 }

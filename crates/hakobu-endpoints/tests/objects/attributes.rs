@@ -10,7 +10,7 @@ use hakobu_core::endpoint::{
 };
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::error::ErrorKind;
-use hakobu_core::extended::{Classes, Extended, ExtendedAsk, UNREADABLE};
+use hakobu_core::extended::{Classes, Extended, ExtendedAsk, UNREADABLE, lost_digest};
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::{Detail, Listing};
 use hakobu_core::losses::LossKind;
@@ -236,8 +236,14 @@ fn an_entry_without_its_sidecar_is_unreadable() {
         assert_eq!((failed, in_pack(&fetched).len()), (vec![&b"a"[..]], 2));
         let (_, fetched) = fetch(&mut *lane, "", ExtendedAsk::default());
         assert_eq!((fetched.failures.len(), in_pack(&fetched).len()), (0, 3), "nobody asked for them");
-        // The classes are in the metadata of the entry, so that a listing need not read them.
-        assert_eq!(all.stat("a").extended, large.as_ref().digest());
+        // The classes are in the metadata of the entry, so that a listing of a source need not read them, unless it has to
+        // prove them.
+        for (proven, expected) in [(false, large.as_ref().digest()), (true, UNREADABLE)] {
+            let detail = Detail { extended: ALL, proven, ..Detail::default() };
+            let stat = SourceOp::Stat { root: 0, path: path("a"), detail };
+            let Ok(SourceOutcome::Stat(Some(found))) = ask(&mut *lane, stat) else { panic!() };
+            assert_eq!(found.extended, expected);
+        }
         let detail = Detail { extended: Classes::USER, ..Detail::default() };
         let Ok(SourceOutcome::Stat(Some(found))) =
             ask(&mut *lane, SourceOp::Stat { root: 0, path: path("a"), detail })
@@ -251,6 +257,127 @@ fn an_entry_without_its_sidecar_is_unreadable() {
     again.store(&[("d", b"x", Some(&large))], Vec::new());
     let source = again.source("");
     assert_eq!(of(&mut *source.open_source_lane(0).unwrap(), "a").unwrap(), Some(large));
+}
+
+/// Returns the entries that a target lists at the top.
+fn listed(all: &mut InMemory) -> Vec<(String, EntryMetadata)> {
+    let detail = Detail { extended: ALL, ..Detail::default() };
+    let list = TargetOp::List { directories: vec![EntryPath::root()], budget: 0, detail };
+    let TargetOutcome::Listed(mut listed) = all.ask(list) else { panic!() };
+    let listing = listed.swap_remove(0).result.unwrap();
+    let entry =
+        |index: usize| (String::from_utf8(listing.name(index).to_vec()).unwrap(), *listing.metadata(index));
+    (0..listing.len()).map(entry).collect()
+}
+
+#[test]
+fn a_target_shows_what_it_has_lost_and_takes_it_again() {
+    for bucket in [MemoryBucket::new(1000), MemoryBucket::without_order(1000)] {
+        let mut all = InMemory::of(bucket, "top", &Grant::everything());
+        let [large, other] = [extended(19_000), extended(18_000)];
+        let names: Vec<String> = (0..40).map(|number| format!("f{number:02}")).collect();
+        let mut entries: Vec<_> = names.iter().map(|name| (name.as_str(), &b"x"[..], Some(&large))).collect();
+        entries.push(("other", b"x", Some(&other)));
+        all.store(&entries, Vec::new());
+        let directory = |extended: &Extended| Change::Directory {
+            path: path("d"),
+            attributes: attributes(0o750),
+            extended: Some(extended.clone()),
+        };
+        all.change(vec![directory(&large)]);
+        let content = |key: &String| all.bucket.content(key).unwrap().to_vec();
+        let sidecar = all.sidecars("top/").into_iter().find(|key| content(key) == large.as_bytes()).unwrap();
+        for damaged in [Some(&b"junk"[..]), Some(&large.as_bytes()[1..]), None] {
+            match damaged {
+                Some(junk) => all.bucket.add(&sidecar, junk),
+                None => all.bucket.remove(&sidecar),
+            }
+            let mut later = InMemory::of(all.bucket.clone(), "top", &Grant::everything());
+            let found: Vec<_> = ["f07", "f08", "d", "other"].iter().map(|at| later.stat(at)).collect();
+            for lost in &found[..3] {
+                assert_eq!((lost.extended, lost.missed), (lost_digest(large.as_ref().digest()), true));
+            }
+            assert_eq!((found[3].extended, found[3].missed), (other.as_ref().digest(), false));
+            if later.bucket.limits().lists_metadata {
+                let lost = listed(&mut later).iter().filter(|(_, it)| it.missed).count();
+                assert_eq!(lost, 41);
+            }
+            // Only some classes are asked for.
+            let detail = Detail { extended: Classes::USER, ..Detail::default() };
+            let found = later.ask(TargetOp::Stat { path: path("f07"), detail });
+            let TargetOutcome::Stat(Some(found)) = found else { panic!() };
+            assert!(found.missed && found.extended == lost_digest(large.as_ref().digest()));
+
+            // Equal attributes are set again; one change is as good as all.
+            let before = later.bucket.requests();
+            let set = |at: &str| Change::Attributes {
+                path: path(at),
+                attributes: attributes(0o640),
+                extended: Some(large.clone()),
+            };
+            later.change(vec![set("f07"), set("f08")]);
+            let after = later.bucket.requests();
+            assert_eq!((after.put - before.put, after.copy), (1, before.copy));
+            assert_eq!(&*later.bucket.content(&sidecar).unwrap(), large.as_bytes());
+            assert_eq!(later.stat("f09").extended, large.as_ref().digest(), "in the same run");
+            let set = Change::Attributes { path: path("f07"), attributes: attributes(0o600), extended: None };
+            later.change(vec![set]);
+            assert_eq!(later.stat("f07").mode, 0o600);
+            later.change(vec![Change::Attributes {
+                path: path("f07"),
+                attributes: attributes(0o640),
+                extended: None,
+            }]);
+            let mut last = InMemory::of(all.bucket.clone(), "top", &Grant::everything());
+            let before = last.bucket.requests().get;
+            for name in &names {
+                assert_eq!(last.stat(name).extended, large.as_ref().digest());
+            }
+            assert_eq!(last.bucket.requests().get, before + 1, "each is read once");
+            if last.bucket.limits().lists_metadata {
+                assert!(listed(&mut last).iter().all(|(_, it)| !it.missed));
+                assert_eq!(last.bucket.requests().get, before + 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sidecar_counts_only_for_what_is_below_its_directory() {
+    let large = extended(9000);
+    let mut all = InMemory::new("top", &Grant::everything());
+    all.store(&[("a", b"x", Some(&large))], Vec::new());
+    let mut deeper = InMemory::of(all.bucket.clone(), "top/deeper", &Grant::everything());
+    deeper.store(&[("b", b"x", Some(&large))], Vec::new());
+    let [above, below] = ["top/", "top/deeper/"].map(|at| all.sidecars(at).swap_remove(0));
+    all.bucket.remove(&above);
+    let mut later = InMemory::of(all.bucket.clone(), "top", &Grant::everything());
+    let missed = ["deeper/b", "a", "deeper/b"].map(|at| later.stat(at).missed);
+    assert_eq!(missed, [false, true, false]);
+    // One above serves both.
+    all.bucket.remove(&below);
+    later.store(&[("c", b"x", Some(&large))], Vec::new());
+    let mut last = InMemory::of(all.bucket.clone(), "top", &Grant::everything());
+    assert_eq!(["deeper/b", "a", "c"].map(|at| last.stat(at).missed), [false; 3]);
+}
+
+#[test]
+fn what_a_target_may_not_read_is_no_loss() {
+    let large = extended(9000);
+    let all = InMemory::new("top/tree", &Grant::everything());
+    let mut writer = InMemory::of(all.bucket.clone(), "top/tree", &Grant::everything());
+    writer.store(&[("a", b"x", Some(&large))], Vec::new());
+    let missed = |read: &str, list: &str| {
+        all.bucket.read_only(read);
+        all.bucket.list_only(list);
+        InMemory::of(all.bucket.clone(), "top/tree", &Grant::everything()).stat("a").missed
+    };
+    assert!(!missed("", "") && !missed("top/tree/", "top/tree/"));
+    assert!(!missed("elsewhere/", "top/tree/"), "with rights to write and to list");
+    let sidecar = all.sidecars("top/tree/").swap_remove(0);
+    all.bucket.remove(&sidecar);
+    assert!(missed("", "") && missed("top/tree/", "top/tree/") && missed("elsewhere/", "top/tree/"));
+    assert!(!missed("elsewhere/", "elsewhere/"), "nobody can know");
 }
 
 #[test]

@@ -42,6 +42,8 @@ struct State {
     refuses_copies: bool,
     /// Listings of keys that begin with anything else are denied.
     may_list: String,
+    /// Content of objects whose keys begin with anything else is denied, also that of objects that do not exist.
+    may_read: String,
     checks_nothing: bool,
 }
 
@@ -110,6 +112,11 @@ impl MemoryBucket {
     /// Denies listings of keys that do not begin with `prefix`.
     pub fn list_only(&self, prefix: &str) {
         prefix.clone_into(&mut self.state().may_list);
+    }
+
+    /// Denies the content of objects whose keys do not begin with `prefix`, and of those that do not exist.
+    pub fn read_only(&self, prefix: &str) {
+        prefix.clone_into(&mut self.state().may_read);
     }
 
     /// Makes all copies inside the store fail.
@@ -372,6 +379,10 @@ impl ObjectApi for MemoryBucket {
     ) -> ApiReply<'a, ObjectBody> {
         let mut state = self.state();
         state.requests.get += 1;
+        let is_denied = !state.may_read.is_empty();
+        if !key.starts_with(&state.may_read) || is_denied && !state.objects.contains_key(key) {
+            return reply(Err(Error::new(ErrorKind::PermissionDenied, "reading", "not this object")));
+        }
         let Some(object) = state.objects.get(key) else { return reply(Err(vanished())) };
         if wanted.is_some_and(|wanted| *wanted != version(object)) {
             return reply(Err(Error::new(ErrorKind::SourceChanged, "reading", "it is another version")));

@@ -20,5 +20,5 @@ mirror! {
     struct Detail of hakobu_core::endpoint::Detail {
         kinds_only: bool,
         extended: Classes,
-    } without { missed }
+    } without { missed, proven }
 }

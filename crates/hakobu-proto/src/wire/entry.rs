@@ -38,7 +38,7 @@ mirror! {
         locked: bool,
         doubted: bool,
         extended: u64,
-    } without { missed, uncertain, lacks_change_times, content_mark }
+    } without { missed, bulky, uncertain, lacks_change_times, content_mark }
 }
 
 mirror! {

@@ -51,6 +51,7 @@ mod store_evidence;
 mod store_faults;
 mod store_hosts;
 mod store_links;
+mod store_sidecars;
 mod stores;
 mod streams;
 mod surprises;

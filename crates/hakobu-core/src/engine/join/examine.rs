@@ -12,7 +12,7 @@ impl Join<'_> {
     /// Returns true if an entry cannot be decided from what the listings show.
     pub(super) fn is_unclear(
         &self,
-        source: &Listing,
+        (source, index): (&Listing, usize),
         metadata: &EntryMetadata,
         beside: Option<(&Listing, usize)>,
     ) -> bool {
@@ -32,9 +32,22 @@ impl Join<'_> {
         match decide_listed(metadata, target, &self.shared.able, self.makes_way(metadata), evidence_here) {
             Action::Examine => true,
             Action::Create | Action::Replace => evidence.source_lacks() && self.needs_attributes(metadata),
-            Action::Leave => evidence.source_lacks() && self.may_get_names(target),
+            Action::Leave => {
+                evidence.source_lacks() && self.may_get_names(target)
+                    || evidence.target_lacks() && self.is_first_of_attributes(source.name(index), metadata)
+            }
             _ => false,
         }
+    }
+
+    /// Returns true for the first entry of a tree with extended attributes that the target may keep apart from it.
+    fn is_first_of_attributes(&self, name: &[u8], metadata: &EntryMetadata) -> bool {
+        if !metadata.bulky || self.shared.ask.keep.is_empty() {
+            return false;
+        }
+        // Each entry that the user named is a tree, or a file with its attributes beside it.
+        let own = self.node.is_above_top().then_some(self.target_name.unwrap_or(name));
+        self.shared.bulky_attributes.is_first(self.node.names_to_top().chain(own), metadata.extended)
     }
 
     /// Returns true if an entry that stays as it is may be the file that new entries are further names of, which only the

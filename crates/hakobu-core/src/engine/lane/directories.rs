@@ -3,7 +3,7 @@
 use super::*;
 use crate::entry::AccountId;
 use crate::event::drafts_left_out;
-use crate::job::Removal;
+use crate::job::{Mode, Removal};
 
 /// The maximum number of account names in one operation.
 const ACCOUNTS_AT_ONCE: usize = 256;
@@ -127,7 +127,8 @@ impl Worker<'_> {
     /// Returns the detail needed for entries that both sides may have.
     pub(super) fn detail(&self) -> Detail {
         let missed = self.shared.ask.miss | self.shared.masked;
-        Detail { kinds_only: false, extended: self.shared.ask.keep, missed }
+        let proven = self.shared.setup.job.mode == Mode::Compare;
+        Detail { kinds_only: false, extended: self.shared.ask.keep, missed, proven }
     }
 
     /// Returns the detail needed for entries that only the source has. If the target has no access control lists, it

@@ -80,7 +80,7 @@ impl SidecarName {
         let words = format!("{words}: {}", self.key());
         let error = Error::new(ErrorKind::Corrupt, "reading the extended attributes", words);
         error.hint(
-            "copy the entries without them (--preserve no-xattr,no-acl), or delete them in the store and copy them to it again",
+            "copy the entries without them (--preserve no-xattr,no-acl), or copy them to the store again, which restores that object",
         )
     }
 

@@ -1,4 +1,4 @@
-use hakobu_core::extended::{Classes, Extended};
+use hakobu_core::extended::{Classes, Extended, KEPT_WITH_ENTRY_BYTES};
 use hakobu_core::times::year_of;
 use proptest::prelude::*;
 
@@ -124,7 +124,13 @@ fn azure_gets_no_hyphens_and_no_metadata_is_too_long() {
         };
         let encoded = convention.encode(&entry);
         let size = |(name, value): &(String, String)| convention.prefix().len() + name.len() + value.len();
-        assert!(encoded.sidecar.is_some());
+        assert!(encoded.sidecar.is_some() && extended.as_ref().is_bulky());
+        // Attributes that are not said to be bulky have no sidecars.
+        let mut values = [(b"user.a".to_vec(), vec![1; KEPT_WITH_ENTRY_BYTES - 14])];
+        let largest = Extended::new(Classes::USUAL, &mut values).unwrap();
+        assert_eq!((largest.as_bytes().len(), largest.as_ref().is_bulky()), (KEPT_WITH_ENTRY_BYTES, false));
+        let extended_too = ObjectEntry { extended: Some(largest.as_ref()), ..entry };
+        assert!(convention.encode(&extended_too).sidecar.is_none());
         assert!(encoded.pairs.iter().map(size).sum::<usize>() <= convention.bytes_max());
         for (name, value) in &encoded.pairs {
             assert!(value.is_ascii() && !value.is_empty() && name.is_ascii());

@@ -17,7 +17,7 @@ use super::sidecar_search::SidecarSearch;
 use crate::common::future_lane::{LaneWork, PendingOperation};
 use crate::local::errno::vanished;
 use crate::object::api::ObjectApi;
-use crate::object::attributes::{AskedAttributes, AttributeReader};
+use crate::object::attributes::{AskedAttributes, AttributeReader, SidecarProof};
 use crate::object::keys::KeyRoot;
 use crate::object::listing::KeyLister;
 use crate::object::lookup::{find, look};
@@ -51,7 +51,8 @@ impl ObjectReader {
     pub(super) fn attributes(&self, root: u16) -> Result<AttributeReader<'_>> {
         let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
         let sidecars = self.sidecars.get(usize::from(root)).ok_or_else(missing)?;
-        Ok(AttributeReader { api: &*self.api, root: self.root(root)?, sidecars })
+        let proof = SidecarProof::Told;
+        Ok(AttributeReader { api: &*self.api, root: self.root(root)?, sidecars, proof })
     }
 
     /// Returns the outcome of reading the extended attributes of the object at a key.
@@ -73,6 +74,7 @@ impl ObjectReader {
             root: self.root(root)?,
             keep: detail.extended,
             sidecars: self.attributes(root)?.sidecars,
+            proof: proof_of(detail),
             missing: || vanished("listing"),
         })
     }
@@ -81,7 +83,8 @@ impl ObjectReader {
         let api = &*self.api;
         match operation {
             SourceOp::Stat { root, path, detail } => {
-                let found = look(self.attributes(root)?, &path, detail).await;
+                let reader = AttributeReader { proof: proof_of(detail), ..self.attributes(root)? };
+                let found = look(reader, &path, detail).await;
                 found.map(SourceOutcome::Stat).map_err(|error| error.at(&path))
             }
             SourceOp::List { root, directories, budget, detail } => {
@@ -130,6 +133,11 @@ impl ObjectReader {
             }
         }
     }
+}
+
+/// Returns how listings of a source treat sidecars.
+fn proof_of(detail: Detail) -> SidecarProof {
+    if detail.proven { SidecarProof::Read } else { SidecarProof::Told }
 }
 
 impl LaneWork for ObjectReader {

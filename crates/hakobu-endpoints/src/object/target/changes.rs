@@ -155,11 +155,6 @@ impl ObjectWriter {
         let missing =
             || Error::new(ErrorKind::NotFound, "setting the attributes", "the object does not exist");
         let head = self.api.head(&key).await?.ok_or_else(missing)?;
-        if head.size_bytes > self.api.limits().copy_bytes_max {
-            let words =
-                "it is too large for the store to change its attributes; copy it again with --restart";
-            return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
-        }
         self.copy_onto_itself((path, &key, &head), (attributes, extended), (None, None)).await
     }
 
@@ -197,6 +192,17 @@ impl ObjectWriter {
             ..stored
         };
         kept.put(limits, &mut properties);
+        // Only the sidecar was missing.
+        if described(limits, &ObjectHead { metadata: properties.metadata.clone(), ..head.clone() }, false)
+            == there
+        {
+            return Ok(lost);
+        }
+        if head.size_bytes > limits.copy_bytes_max {
+            let words =
+                "it is too large for the store to change its attributes; copy it again with --restart";
+            return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
+        }
         let copy = CopyObject {
             source: CopySource { bucket: None, key, version: Some(&head.version), unmodified_since: None },
             key,

@@ -33,7 +33,7 @@ use crate::object::api::{
     CompleteUpload, ObjectApi, ObjectProperties, PutCondition, PutObject, PutPart, StoredChecksum,
     StoredObject,
 };
-use crate::object::attributes::AttributeReader;
+use crate::object::attributes::{AttributeReader, SidecarProof};
 use crate::object::driver::BytesInFlight;
 use crate::object::entry::{EntryToStore, described, kept_checksum, properties};
 use crate::object::keys::KeyRoot;
@@ -142,6 +142,7 @@ impl ObjectWriter {
             root: &self.root,
             keep: detail.extended,
             sidecars: &self.sidecars,
+            proof: SidecarProof::Kept,
             missing: || missing("listing"),
         }
     }
@@ -150,7 +151,8 @@ impl ObjectWriter {
         let (api, root) = (&*self.api, &self.root);
         match operation {
             TargetOp::Stat { path, detail } => {
-                let reader = AttributeReader { api, root, sidecars: &self.sidecars };
+                let proof = SidecarProof::Kept;
+                let reader = AttributeReader { api, root, sidecars: &self.sidecars, proof };
                 let found = look(reader, &path, detail).await;
                 found.map(TargetOutcome::Stat).map_err(|error| error.at(&path))
             }
