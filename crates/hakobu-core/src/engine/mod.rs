@@ -9,6 +9,7 @@ mod accounts;
 mod entrance;
 mod examinations;
 mod gate;
+mod inode_owners;
 mod inodes;
 mod join;
 mod lane;
