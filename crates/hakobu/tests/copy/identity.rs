@@ -347,6 +347,48 @@ fn names_outside_the_target_are_no_difference() {
     assert_ne!(inode(&target.join("c")), inode(&target.join("d")));
 }
 
+/// Size and time of a symbolic link may be those of another one.
+#[test]
+fn a_symbolic_link_is_compared_by_its_text() {
+    let (place, host) = (place(), Host::up());
+    let (source, target, pulled) =
+        (place.path().join("source"), place.path().join("target"), place.path().join("pulled"));
+    fs::create_dir(&source).unwrap();
+    let link = |name: &str, text: &str| {
+        let _ = fs::remove_file(source.join(name));
+        symlink(text, source.join(name)).unwrap();
+        let touched = Command::new("touch").args(["-h", "-d", "2020-01-01"]).arg(source.join(name)).status();
+        assert!(touched.unwrap().success());
+    };
+    for number in 0..50 {
+        link(&number.to_string(), "aaaa");
+    }
+    fs::hard_link(source.join("0"), source.join("0 too")).unwrap();
+    let all = [
+        [contents(&source), target.clone().into()],
+        [contents(&source), host.at(place.path().join("pushed"))],
+        [contents(host.at(&source)), pulled.clone().into()],
+    ];
+    let copy = |options: &str| {
+        all.each_ref()
+            .map(|typed| Copy::new().to(&host).options(options).args(typed).run_to(0).entries("updated"))
+    };
+    copy("");
+    link("0", "bbbb");
+    fs::remove_file(source.join("0 too")).unwrap();
+    fs::hard_link(source.join("0"), source.join("0 too")).unwrap();
+    link("49", "cccc");
+    assert_eq!(copy("--dry-run"), [3; 3]);
+    assert_eq!(copy(""), [3; 3]);
+    for there in [target, place.path().join("pushed"), pulled] {
+        for (name, text) in [("0", "bbbb"), ("0 too", "bbbb"), ("1", "aaaa"), ("49", "cccc")] {
+            assert_eq!(fs::read_link(there.join(name)).unwrap(), Path::new(text), "{name}");
+        }
+        assert_eq!(names_of_files(&there), names_of_files(&source));
+    }
+    assert_eq!(copy(""), [0; 3]);
+}
+
 #[test]
 fn a_link_to_a_disk_that_is_not_mounted_stays() {
     let (place, host) = (place(), Host::up());

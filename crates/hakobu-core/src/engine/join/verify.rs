@@ -30,7 +30,17 @@ impl Join<'_> {
         let asked = self.shared.setup.job.compare_content
             && !as_written
             && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
-        (asked || doubted) && !self.removes() && target.size_bytes == source.size_bytes
+        // A link is its text, which may be another one of the same length.
+        let is_text = source.kind == EntryKind::Symlink
+            && matches!(action, Action::Leave | Action::SetAttributes)
+            && self.may_have_other_text(source, target);
+        (asked || doubted || is_text) && !self.removes() && target.size_bytes == source.size_bytes
+    }
+
+    /// Returns true if the texts of symbolic links may differ although the listings show no difference.
+    fn may_have_other_text(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
+        let evidence = &self.shared.evidence;
+        evidence.may_have_other_text(source, target) || evidence.needs_settled() && !self.node.is_settled()
     }
 
     /// Returns true if this run only computes digests.
