@@ -130,8 +130,9 @@ pub struct EntryMetadata {
     /// in listings of a source, and never sent over the wire.
     pub bulky: bool,
     /// True if another file may have the same inode number and look the same, because the file system is implemented by
-    /// another program or keeps whole seconds only. Set only in listings of a source, and never sent over the wire;
-    /// listings of a target have already been through [`EntryMetadata::tell_apart`].
+    /// another program or keeps whole seconds only, or, without an inode, if it is not known which file it is a name of. Set
+    /// only in listings of a source, and never sent over the wire; listings of a target have already been through
+    /// [`EntryMetadata::tell_apart`].
     pub uncertain: bool,
     /// True if it is a mount point of a file system whose ctimes prove nothing. Set only in listings of a source, and never sent
     /// over the wire.

@@ -180,6 +180,20 @@ impl ListingEvidence {
         }
     }
 
+    /// Returns true if symbolic links of equal length and time may have different texts. In a store the text is content, which
+    /// costs a request: that is spared where the order of the upload and of the last change, or a checksum, shows that it is
+    /// the text that was copied.
+    pub fn may_have_other_text(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
+        match (self.source.clock, self.target.clock) {
+            (None, None) => true,
+            (None, Some(_)) => !self.is_before_upload(source, target),
+            (Some(of_source), None) => self.target.change_ns.is_none_or(|more_ns| {
+                target.ctime.as_nanoseconds() <= of_source.moments(source.ctime, more_ns).1
+            }),
+            (Some(_), Some(_)) => !has_same_content(source, target),
+        }
+    }
+
     /// Returns true if an entry of the source has not changed since that of the target was uploaded.
     pub fn is_before_upload(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
         let (Some(clock), Some(more_ns)) = (self.target.clock, self.source.change_ns) else { return false };

@@ -29,8 +29,8 @@ pub enum Action {
 /// Decides on the action for an entry of the source, given what the target has under its name.
 ///
 /// Files are equal if size and modification time are. If the target keeps only the time of the upload, they are equal
-/// if they have the same size and the source's is not newer. Symbolic links are equal if text length and modification
-/// time are, device nodes if their numbers are. An existing symbolic link at the target is always replaced, never
+/// if they have the same size and the source's is not newer. Symbolic links may be equal if text length and modification
+/// time are, device nodes are if their numbers are. An existing symbolic link at the target is always replaced, never
 /// written through. With `makes_way`, anything in the place of a directory is replaced as well, and a directory in the
 /// place of something else is removed.
 pub fn decide(
@@ -93,7 +93,9 @@ pub fn decide_listed(
     let target = EntryMetadata { mtime: evidence.time_of_copy(source, target), ..*target };
     let is_other = source.content_mark.is_other(target.content_mark);
     match decide(source, Some(&target), able, makes_way) {
-        Action::Leave | Action::SetAttributes if is_other && source.kind == EntryKind::File => {
+        Action::Leave | Action::SetAttributes
+            if is_other && matches!(source.kind, EntryKind::File | EntryKind::Symlink) =>
+        {
             Action::Replace
         }
         action => action,

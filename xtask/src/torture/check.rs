@@ -338,6 +338,16 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
             }
         }
     }
+    // The reverse as well: names of one file at the target that are several files at the source.
+    if able.tells_all_names() && !step.is_without("hardlinks") {
+        let mut owner_of: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+        for path in first_of.values().flatten() {
+            let (entry, there) = (&source[path], &target[path]);
+            if *owner_of.entry(there.inode).or_insert(entry.inode) != entry.inode {
+                note(path, "links");
+            }
+        }
+    }
     for path in target.keys() {
         let parent_differs =
             path.parent().is_some_and(|parent| !source.contains_key(&parent) || blocked.contains(&parent));
@@ -350,15 +360,39 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
     found
 }
 
-/// Compares the report of `verify` with the actual differences. Any name of a file may stand for its other names.
+/// Compares the report of `verify` with the actual differences. Any name of a file may stand for its other names, and of
+/// names that are linked otherwise at the target for all that they are connected with.
 pub fn verification(
     expected: &Differences,
     reported: &BTreeMap<Name, BTreeSet<String>>,
-    source: &Snapshot,
+    (source, target): (&Snapshot, &Snapshot),
 ) -> Vec<Violation> {
     let one_file = |path: &Name, other: &Name| {
         path == other
             || matches!((source.get(path), source.get(other)), (Some(one), Some(two)) if one.links > 1 && one.inode == two.inode)
+    };
+    let connected = |path: &Name| {
+        let (mut found, mut next) = (BTreeSet::new(), vec![path.clone()]);
+        while let Some(path) = next.pop() {
+            for side in [source, target] {
+                let Some(one) = side.get(&path).filter(|one| one.links > 1 && one.is_file()) else {
+                    continue;
+                };
+                let others = side.iter().filter(|(_, other)| other.inode == one.inode && other.is_file());
+                next.extend(others.map(|(other, _)| other).filter(|other| !found.contains(*other)).cloned());
+            }
+            found.insert(path);
+        }
+        found
+    };
+    let has_links = |what: &BTreeSet<&'static str>| what.contains("links");
+    let links_differ = |path: &Name| {
+        let connected = connected(path);
+        expected.iter().any(|(other, what)| connected.contains(other) && has_links(what))
+    };
+    let links_are_said = |path: &Name| {
+        let connected = connected(path);
+        reported.iter().any(|(other, said)| connected.contains(other) && said.contains("links"))
     };
     let mut wrong = Vec::new();
     for (path, what) in expected {
@@ -370,7 +404,11 @@ pub fn verification(
             })
             .collect();
         // A different size may be reported as different content.
-        let is_said = |word: &str| said.contains(word) || word == "size" && said.contains("content");
+        let is_said = |word: &str| {
+            said.contains(word)
+                || word == "size" && said.contains("content")
+                || word == "links" && links_are_said(path)
+        };
         for word in what.iter().filter(|word| !is_said(word)) {
             wrong.push(Violation::at(
                 "verify misses",
@@ -387,9 +425,11 @@ pub fn verification(
             .flat_map(|(_, what)| what.iter().copied())
             .collect();
         let surplus = said.iter().map(|word| if word == "range" { "content" } else { word.as_str() });
-        for word in
-            surplus.filter(|word| !(real.contains(word) || *word == "content" && real.contains("size")))
-        {
+        for word in surplus.filter(|word| {
+            !(real.contains(word)
+                || *word == "content" && real.contains("size")
+                || *word == "links" && links_differ(path))
+        }) {
             wrong.push(Violation::at(
                 "verify errs",
                 path,

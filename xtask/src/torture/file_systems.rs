@@ -339,6 +339,7 @@ impl HistorySetting {
                     link_bytes_max: capabilities.link_bytes_max,
                     hard_links: capabilities.hard_links,
                     tells_inodes: true,
+                    tells_source_inodes: true,
                     inode_numbers: u64::MAX,
                     remembers_names: Self::lies(&self.target).inode_numbers_lie,
                     cuts_times: false,

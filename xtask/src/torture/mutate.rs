@@ -1,7 +1,9 @@
 //! Changes of a tree between two steps. Each mutation names its paths and does nothing if they do not fit, so a history
 //! stays valid when parts of it are removed.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt, lchown};
 use std::path::Path;
 
@@ -37,6 +39,8 @@ pub enum Mutation {
     LinkTo(Name, Name),
     /// Replaces a hard link by a file of its own.
     Separate(Name),
+    /// Replaces a symbolic link by one of the same length and time with another text.
+    Retext(Name),
     /// Sets permissions.
     Mode(Name, u32),
     /// Sets owner and group.
@@ -56,6 +60,16 @@ pub fn random(rng: &mut Rng, tree: &ModelTree, limits: Limits) -> Mutation {
     let files: Vec<&TreeNode> = any.iter().copied().filter(|node| matches!(node.kind, Regular(_))).collect();
     if any.is_empty() || rng.percent(12) {
         return Mutation::Put(generate::further(rng, limits, tree));
+    }
+    let links: Vec<&TreeNode> =
+        any.iter().copied().filter(|node| matches!(node.kind, NodeKind::Link(_))).collect();
+    if !links.is_empty() && rng.percent(6) {
+        return Mutation::Retext(links[rng.below(links.len() as u64) as usize].path.clone());
+    }
+    let twins: Vec<&TreeNode> =
+        any.iter().copied().filter(|node| matches!(node.kind, NodeKind::SameAs(_))).collect();
+    if !twins.is_empty() && rng.percent(6) {
+        return Mutation::Separate(twins[rng.below(twins.len() as u64) as usize].path.clone());
     }
     let path = |rng: &mut Rng| any[rng.below(any.len() as u64) as usize].path.clone();
     if files.is_empty() || rng.percent(45) {
@@ -157,6 +171,21 @@ pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
             }],
         }),
         Mutation::Separate(path) => separate(path, root),
+        Mutation::Retext(path) => existing(path, root, |place, metadata| {
+            if !metadata.is_symlink() {
+                return Ok(());
+            }
+            let mut text = fs::read_link(place)?.into_os_string().into_vec();
+            let Some(last) = text.last_mut() else { return Ok(()) };
+            *last = if *last == b'x' { b'y' } else { b'x' };
+            let time = Time { s: metadata.mtime(), ns: metadata.mtime_nsec() as u32 };
+            within(path, root, |place| {
+                fs::remove_file(place)?;
+                lenient(std::os::unix::fs::symlink(OsString::from_vec(text), place))?;
+                lenient(lchown(place, Some(metadata.uid()), Some(metadata.gid())))?;
+                lenient(set_time(place, time))
+            })
+        }),
         Mutation::Remove(path) => within(path, root, remove),
         Mutation::Put(node) => within(&node.path, root, |place| {
             remove(place)?;

@@ -29,6 +29,8 @@ pub struct Abilities {
     pub hard_links: bool,
     /// True if the transport reports which names are one file.
     pub tells_inodes: bool,
+    /// True if the transport reports which names of the source are one file.
+    pub tells_source_inodes: bool,
     /// The number of different inode numbers that the source reports. If it is limited, different files share a number.
     pub inode_numbers: u64,
     /// True if the target may briefly show deleted names, because the kernel caches them when it takes two files for
@@ -80,6 +82,7 @@ impl Default for Abilities {
             link_bytes_max: usize::MAX,
             hard_links: true,
             tells_inodes: true,
+            tells_source_inodes: true,
             inode_numbers: u64::MAX,
             remembers_names: false,
             cuts_times: false,
@@ -279,7 +282,7 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, c
         target,
         able,
         promise: Promise { stable: true, ..Promise::default() },
-        tainted: tainted(step, source, target),
+        tainted: tainted(step, source, target, able),
         failed: 0,
         code,
         blocked: Vec::new(),
@@ -754,9 +757,18 @@ pub fn path_and_above(path: &Name) -> impl Iterator<Item = Name> {
     std::iter::successors(Some(path.clone()), Name::parent)
 }
 
-/// Returns the names of files with other hard links at the target than at the source, and all names that are connected
-/// with them by hard links.
-fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> {
+/// Returns the names of files with other hard links at the target than at the source that a run may leave so, and all names
+/// that are connected with them by hard links.
+fn tainted(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities) -> BTreeSet<Name> {
+    let select = Selection::of(step);
+    // Names are separated if all of them take part.
+    let tells = able.tells_all_names() && able.hard_links && !able.remembers_names;
+    let is_compared = |name: &&Name| {
+        let is_file = source.get(*name).is_some_and(SeenEntry::is_file);
+        is_file && select.takes(name, source) && able.takes(name, &source[*name])
+    };
+    let is_separated =
+        |names: &[&Name]| tells && !step.is_without("hardlinks") && names.iter().all(is_compared);
     let mut by_inode: BTreeMap<(bool, (u64, u64)), Vec<&Name>> = BTreeMap::new();
     for (is_target, side) in [(false, source), (true, target)] {
         for (path, entry) in side.iter().filter(|(_, entry)| entry.links > 1 && !entry.is_directory()) {
@@ -767,8 +779,9 @@ fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> 
     for ((_, _), names) in by_inode.iter().filter(|((is_target, _), names)| *is_target && names.len() > 1) {
         let at_source: Vec<Option<(u64, u64)>> =
             names.iter().map(|name| source.get(*name).map(|entry| entry.inode)).collect();
-        if step.is_without("hardlinks")
-            || at_source.iter().any(|inode| inode.is_none() || *inode != at_source[0])
+        if !is_separated(names)
+            && (step.is_without("hardlinks")
+                || at_source.iter().any(|inode| inode.is_none() || *inode != at_source[0]))
         {
             found.extend(names.iter().map(|name| (*name).clone()));
         }

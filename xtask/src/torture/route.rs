@@ -152,6 +152,7 @@ impl Route {
             able.mtime_range_s = (first.max(0), last.min(i64::from(u32::MAX)));
         }
         if self == Self::PullSftp {
+            able.tells_source_inodes = false;
             able.user_xattrs = false;
             able.trusted_xattrs = false;
             able.acls = false;
@@ -179,5 +180,15 @@ impl Route {
     /// Returns a name for counting.
     pub fn name(self) -> String {
         format!("route {self:?}").to_lowercase()
+    }
+}
+
+impl Abilities {
+    /// Returns true if both sides tell which names are one file. A store does in ways of its own.
+    pub fn tells_all_names(&self) -> bool {
+        self.tells_inodes
+            && self.tells_source_inodes
+            && self.inode_numbers == u64::MAX
+            && self.keys.iter().all(Option::is_none)
     }
 }

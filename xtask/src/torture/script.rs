@@ -236,6 +236,14 @@ fn change(p: &mut String, mutation: &Mutation, root: &str) {
             let at = place(root, path);
             let _ = writeln!(p, "cp -a {at} stamp; mv -f stamp {at}");
         }
+        Mutation::Retext(path) => {
+            let at = place(root, path);
+            let _ = writeln!(
+                p,
+                "o=$(readlink {at}; printf .); o=${{o%??}}; n=${{o%?}}x; [ \"$n\" != \"$o\" ] || n=${{o%?}}y; \
+                 ln -s -- \"$n\" stamp; touch -hr {at} stamp; chown -hP --reference={at} stamp; mv -fT stamp {at}"
+            );
+        }
         Mutation::Mode(path, mode) => put!(p, "chmod {mode:04o} {}", place(root, path)),
         Mutation::Owner(path, user, group) => put!(p, "chown -h {user}:{group} {}", place(root, path)),
         Mutation::SetTime(path, when) => time(p, *when, &place(root, path)),

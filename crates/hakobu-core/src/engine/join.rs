@@ -113,6 +113,8 @@ pub(super) struct Join<'a> {
     compared_as: IfDifferent,
     /// The inode of the entry that is being decided, if its other names wait for its attributes.
     first_of: Option<Inode>,
+    /// True if the target's entry of that name is a name of another file, so that it becomes a new one.
+    separates: bool,
     /// True for each of the target's entries that the source has as well. Empty if this is not needed.
     matched: Vec<bool>,
     /// True if these entries were unclear before and have been examined, and all others are left alone.
@@ -156,6 +158,7 @@ impl<'a> Join<'a> {
             compared_bytes: 0,
             compared_as: IfDifferent::Write(DraftKind::File),
             first_of: None,
+            separates: false,
             matched: Vec::new(),
             again: false,
             is_new: false,
@@ -305,6 +308,12 @@ impl<'a> Join<'a> {
             true => only_removing(metadata, target, action),
             false => action,
         };
+        self.separates = false;
+        let stays = matches!(action, Action::Leave | Action::SetAttributes)
+            || self.compares(metadata, action, target);
+        self.separates =
+            stays && self.shared.able.hard_links && self.is_one_with_another(source, metadata, target);
+        let action = if self.separates { Action::Replace } else { action };
         if let Err(error) = self.check_losses(source.name(index), metadata, action, target) {
             let name = source.name(index);
             return match self.node.target.join(self.target_name.unwrap_or(name)) {
@@ -527,7 +536,8 @@ impl<'a> Join<'a> {
         let systems = &self.shared.setup.job.source_file_systems;
         let shared = old.and_then(|old| old.inode).is_some_and(|it| systems.contains(&it.file_system));
         let further = self.target_name.is_none() && old.is_some_and(|old| old.links > 1);
-        if kind == DraftKind::InPlace && (shared || further) { DraftKind::File } else { kind }
+        let is_new = self.separates || kind == DraftKind::InPlace && (shared || further);
+        if is_new { DraftKind::File } else { kind }
     }
 
     /// Adds a file that is transferred on its own.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::inode_owners::InodeOwners;
 use super::inodes::Inodes;
 use super::node::DirectoryNode;
 use crate::endpoint::DraftKind;
@@ -91,6 +92,8 @@ pub(super) struct Links {
     groups: Mutex<HashMap<Inode, LinkGroup>>,
     /// Their metadata, to tell apart different inodes with one number.
     pub inodes: Inodes,
+    /// The files to which inodes of the target with several names belong.
+    pub owners: InodeOwners,
 }
 
 impl Links {

@@ -10,6 +10,7 @@ mod bulky_attributes;
 mod entrance;
 mod examinations;
 mod gate;
+mod inode_owners;
 mod inodes;
 mod join;
 mod lane;

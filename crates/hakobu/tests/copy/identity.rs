@@ -227,6 +227,168 @@ fn names_of_one_file_at_the_target_are_not_written_to_in_place() {
     }
 }
 
+/// Returns the paths at which a comparison found that a name is one of another file.
+fn of_links(found: &Ran) -> Vec<String> {
+    let differences = found.report["differences"].as_array().unwrap();
+    let of_links = differences.iter().filter(|it| it["what"] == "links");
+    of_links.map(|it| it["path"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Makes a name a file of its own, with everything else as it was. `copied`: as `cp -p` and `mv` do.
+fn separate(path: &Path, copied: bool) {
+    let aside = path.with_extension("aside");
+    let copy = |from: &Path, to: &Path| {
+        assert!(Command::new("cp").arg("-p").args([from, to]).status().unwrap().success());
+    };
+    copy(path, &aside);
+    if copied {
+        fs::rename(&aside, path).unwrap();
+    } else {
+        fs::remove_file(path).unwrap();
+        copy(&aside, path);
+        fs::remove_file(&aside).unwrap();
+    }
+}
+
+/// Returns the names of each file below a directory, for files with several.
+fn names_of_files(root: &Path) -> Vec<Vec<PathBuf>> {
+    let mut files = std::collections::BTreeMap::<u64, Vec<PathBuf>>::new();
+    for (path, _) in picture(root) {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        if !metadata.is_dir() {
+            files.entry(metadata.ino()).or_default().push(path.strip_prefix(root).unwrap().to_owned());
+        }
+    }
+    let mut files: Vec<_> = files.into_values().filter(|names| names.len() > 1).collect();
+    files.sort();
+    files
+}
+
+/// Names of one file that become separate files at the source, or names of other files, do so at the target as well.
+#[test]
+fn names_that_became_files_of_their_own_are_no_longer_linked() {
+    let host = Host::up();
+    for (options, is_far) in [("", true), ("--in-place", false), ("--compare digest", false)] {
+        let place = place();
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        let at = |name: &str| source.join(name);
+        for size_bytes in [3000, 3_000_000] {
+            fs::create_dir_all(at(&format!("{size_bytes}"))).unwrap();
+            let at = |name: &str| at(&format!("{size_bytes}")).join(name);
+            for (first, others) in
+                [("a", vec!["b", "c"]), ("d", vec!["e"]), ("f", vec!["g"]), ("h", vec!["i"])]
+            {
+                file(&at(first), size_bytes);
+                others.iter().for_each(|other| fs::hard_link(at(first), at(other)).unwrap());
+            }
+            fs::copy(at("f"), at("h")).unwrap();
+            let time = fs::metadata(at("f")).unwrap().modified().unwrap();
+            fs::File::options().write(true).open(at("h")).unwrap().set_modified(time).unwrap();
+        }
+        symlink("text", at("link")).unwrap();
+        fs::hard_link(at("link"), at("same link")).unwrap();
+        let there = if is_far { host.at(&target) } else { target.clone().into() };
+        let typed = [contents(&source), there];
+        Copy::sync().to(&host).args(&typed).run_to(0);
+        assert_eq!(names_of_files(&source).len(), 9);
+        assert_eq!(names_of_files(&source), names_of_files(&target));
+        for size_bytes in [3000, 3_000_000] {
+            let at = |name: &str| at(&format!("{size_bytes}")).join(name);
+            separate(&at("b"), true);
+            separate(&at("e"), false);
+            // The names of two equal files are grouped in another way.
+            fs::rename(at("g"), at("aside")).unwrap();
+            fs::rename(at("i"), at("g")).unwrap();
+            fs::rename(at("aside"), at("i")).unwrap();
+        }
+        let found = Copy::verify().to(&host).args(&typed).run_to(4);
+        let of_links = of_links(&found);
+        assert_eq!(of_links.len(), 2 * 4, "{of_links:?}");
+        let planned = Copy::sync().to(&host).options(&format!("{options} --dry-run")).args(&typed).run_to(0);
+        let ran = Copy::sync().to(&host).options(options).args(&typed).run_to(0);
+        // A third name of the latter goes along with another one.
+        assert_eq!(planned.entries("updated"), 2 * 5, "{:#}", planned.report);
+        assert_eq!(ran.entries("updated"), 2 * 5, "{:#}", ran.report);
+        assert_eq!(names_of_files(&source), names_of_files(&target), "{options} {is_far}");
+        assert_same(&source, &target);
+        let again = Copy::sync().to(&host).options(options).args(&typed).run_to(0);
+        assert_eq!(again.entries("unchanged"), again.entries("scanned"), "{:#}", again.report);
+        Copy::verify().to(&host).args(&typed).run_to(0);
+    }
+}
+
+/// A snapshot made of hard links, as by `cp -al`, keeps what it shares with the target.
+#[test]
+fn names_outside_the_target_are_no_difference() {
+    let place = place();
+    let (source, target, snapshot) =
+        (place.path().join("source"), place.path().join("target"), place.path().join("snapshot"));
+    for name in ["a", "b", "c"] {
+        write(&source.join(name), "content");
+    }
+    fs::hard_link(source.join("c"), source.join("d")).unwrap();
+    let typed = [contents(&source), target.clone().into()];
+    Copy::sync().args(&typed).run_to(0);
+    assert!(Command::new("cp").arg("-al").args([&target, &snapshot]).status().unwrap().success());
+    Copy::verify().args(&typed).run_to(0);
+    let ran = Copy::sync().args(&typed).run_to(0);
+    assert_eq!(ran.entries("unchanged"), ran.entries("scanned"), "{:#}", ran.report);
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(inode(&target.join(name)), inode(&snapshot.join(name)));
+    }
+    // With `--preserve no-hardlinks` they are not compared at all.
+    separate(&source.join("d"), true);
+    let ran = Copy::sync().options("--preserve no-hardlinks").args(&typed).run_to(0);
+    assert_eq!(ran.entries("updated"), 0, "{:#}", ran.report);
+    assert_eq!(inode(&target.join("c")), inode(&target.join("d")));
+    let ran = Copy::sync().args(&typed).run_to(0);
+    assert_eq!(ran.entries("updated"), 1, "{:#}", ran.report);
+    assert_ne!(inode(&target.join("c")), inode(&target.join("d")));
+}
+
+/// Size and time of a symbolic link may be those of another one.
+#[test]
+fn a_symbolic_link_is_compared_by_its_text() {
+    let (place, host) = (place(), Host::up());
+    let (source, target, pulled) =
+        (place.path().join("source"), place.path().join("target"), place.path().join("pulled"));
+    fs::create_dir(&source).unwrap();
+    let link = |name: &str, text: &str| {
+        let _ = fs::remove_file(source.join(name));
+        symlink(text, source.join(name)).unwrap();
+        let touched = Command::new("touch").args(["-h", "-d", "2020-01-01"]).arg(source.join(name)).status();
+        assert!(touched.unwrap().success());
+    };
+    for number in 0..50 {
+        link(&number.to_string(), "aaaa");
+    }
+    fs::hard_link(source.join("0"), source.join("0 too")).unwrap();
+    let all = [
+        [contents(&source), target.clone().into()],
+        [contents(&source), host.at(place.path().join("pushed"))],
+        [contents(host.at(&source)), pulled.clone().into()],
+    ];
+    let copy = |options: &str| {
+        all.each_ref()
+            .map(|typed| Copy::new().to(&host).options(options).args(typed).run_to(0).entries("updated"))
+    };
+    copy("");
+    link("0", "bbbb");
+    fs::remove_file(source.join("0 too")).unwrap();
+    fs::hard_link(source.join("0"), source.join("0 too")).unwrap();
+    link("49", "cccc");
+    assert_eq!(copy("--dry-run"), [3; 3]);
+    assert_eq!(copy(""), [3; 3]);
+    for there in [target, place.path().join("pushed"), pulled] {
+        for (name, text) in [("0", "bbbb"), ("0 too", "bbbb"), ("1", "aaaa"), ("49", "cccc")] {
+            assert_eq!(fs::read_link(there.join(name)).unwrap(), Path::new(text), "{name}");
+        }
+        assert_eq!(names_of_files(&there), names_of_files(&source));
+    }
+    assert_eq!(copy(""), [0; 3]);
+}
+
 #[test]
 fn a_link_to_a_disk_that_is_not_mounted_stays() {
     let (place, host) = (place(), Host::up());

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -165,6 +165,26 @@ fn check_links(store: &StorePlace) {
     }
     up("--compare digest");
     down("compared");
+    // A name that becomes a file of its own at the source does so in the store.
+    for name in ["f", "large"] {
+        let (name, aside) = (tree.join(format!("both/{name} too")), store.path("aside"));
+        assert!(Command::new("cp").arg("-p").args([&name, &aside]).status().unwrap().success());
+        fs::rename(&aside, &name).unwrap();
+    }
+    let found = store.run("verify", "").args([contents(&tree), store.of("at")]).run();
+    let paths = of_links(&found);
+    assert!(paths.len() == 2 && paths.iter().all(|path| path.starts_with("both/")), "{:#}", found.report);
+    assert_eq!(up("").entries("updated"), 2);
+    down("separated");
+    for (name, links) in [("f", 2), ("f too", 1), ("large", 2), ("large too", 1)] {
+        let there = fs::metadata(store.path("separated").join("both").join(name)).unwrap();
+        assert_eq!(there.nlink(), links, "{name}");
+    }
+    let unchanged = up("");
+    assert_eq!(["created", "updated", "attributes_only"].map(|what| unchanged.entries(what)), [0; 3]);
+    for both in [[contents(&tree), store.of("at")], [store.of("at"), store.path("separated").into()]] {
+        store.run("verify", "").args(both).run_to(0);
+    }
     // A name that became a file of its own is found, at either end.
     let (name, aside) = (store.path("compared").join("linked/f too"), store.path("aside"));
     fs::copy(&name, &aside).unwrap();

@@ -264,6 +264,33 @@ fn names_of_one_file_are_compared_while_it_gets_another_time() {
     assert_rsync_agrees(&source, &target, &[]);
 }
 
+/// Size and time of a symbolic link may be those of another one.
+#[test]
+fn a_symbolic_link_is_compared_by_its_text() {
+    let (place, host) = (place(), server(&[]));
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    let link = |name: &str, text: &str| {
+        let _ = fs::remove_file(source.join(name));
+        std::os::unix::fs::symlink(text, source.join(name)).unwrap();
+        let touched = Command::new("touch").args(["-h", "-d", "2020-01-01"]).arg(source.join(name)).status();
+        assert!(touched.unwrap().success());
+    };
+    ["link", "stays"].iter().for_each(|name| link(name, "aaaa"));
+    let typed = [
+        [contents(&source), host.at(place.path().join("pushed"))],
+        [contents(host.at(&source)), place.path().join("pulled").into()],
+    ];
+    let updated = || typed.each_ref().map(|typed| copy(&host).args(typed).run_to(0).entries("updated"));
+    updated();
+    link("link", "bbbb");
+    assert_eq!(updated(), [1; 2]);
+    for there in ["pushed", "pulled"] {
+        assert_eq!(fs::read_link(place.path().join(there).join("link")).unwrap(), Path::new("bbbb"));
+    }
+    assert_eq!(updated(), [0; 2]);
+}
+
 #[test]
 fn a_single_file_that_is_cut_is_told() {
     let (place, host) = (place(), server(&[]));

@@ -4,6 +4,27 @@ use super::*;
 use crate::engine::links::{LinkAction, LinkHome};
 
 impl Join<'_> {
+    /// Returns true if the target's entry is a name of an inode that is another file of the source already. A single name
+    /// of an inode in the tree is none of these, whatever names the inode has elsewhere.
+    pub(super) fn is_one_with_another(
+        &self,
+        source: &Listing,
+        metadata: &EntryMetadata,
+        target: Option<&EntryMetadata>,
+    ) -> bool {
+        let job = self.shared.setup.job;
+        let takes_part = job.hard_links && !self.removes() && self.target_name.is_none();
+        let is_linked = |it: &&EntryMetadata| it.kind == metadata.kind && it.kind != EntryKind::Directory;
+        let Some(target) = target.filter(is_linked).filter(|_| takes_part) else { return false };
+        let Some(there) = target.inode.filter(|_| target.links > 1) else { return false };
+        // Without an inode it has no other names only if that is known.
+        let able = self.shared.setup.source.capabilities();
+        let is_told =
+            able.inodes || able.tells_links && (source.is_exact() || !self.shared.evidence.source_lacks());
+        let is_known = is_told && (metadata.inode.is_some() || !metadata.uncertain);
+        is_known && !self.shared.links.owners.take(there, target.links, metadata.inode)
+    }
+
     /// Returns true if an entry becomes a hard link, so that nothing else has to be done for it.
     pub(super) fn is_further_name(
         &mut self,

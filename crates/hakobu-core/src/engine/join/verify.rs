@@ -21,7 +21,7 @@ impl Join<'_> {
     ) -> bool {
         let has_content = |kind| matches!(kind, EntryKind::File | EntryKind::Symlink);
         let comparable = |target: &&EntryMetadata| target.kind == source.kind && has_content(source.kind);
-        let Some(target) = target.filter(comparable) else { return false };
+        let Some(target) = target.filter(comparable).filter(|_| !self.separates) else { return false };
         // Content that the target may have lost in a crash is trusted only after comparing it.
         let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
         // A named file that is changed in place is compared while it is written.
@@ -30,7 +30,17 @@ impl Join<'_> {
         let asked = self.shared.setup.job.compare_content
             && !as_written
             && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
-        (asked || doubted) && !self.removes() && target.size_bytes == source.size_bytes
+        // A link is its text, which may be another one of the same length.
+        let is_text = source.kind == EntryKind::Symlink
+            && matches!(action, Action::Leave | Action::SetAttributes)
+            && self.may_have_other_text(source, target);
+        (asked || doubted || is_text) && !self.removes() && target.size_bytes == source.size_bytes
+    }
+
+    /// Returns true if the texts of symbolic links may differ although the listings show no difference.
+    fn may_have_other_text(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
+        let evidence = &self.shared.evidence;
+        evidence.may_have_other_text(source, target) || evidence.needs_settled() && !self.node.is_settled()
     }
 
     /// Returns true if this run only computes digests.
@@ -141,7 +151,9 @@ impl Join<'_> {
             self.losses.add(what, false, || below.as_bytes().to_vec());
         }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
-        if self.is_another_file(metadata, target, &path) {
+        if self.is_one_with_another(source, metadata, Some(target))
+            || self.is_another_file(metadata, target, &path)
+        {
             attributes.push(Different::Links);
         }
         attributes.iter().for_each(|what| self.shared.differs_from(metadata, target, &path, *what));

@@ -45,7 +45,8 @@ impl Worker<'_> {
                 }
             };
             if differs && let Some(metadata) = listing.metadata_mut(index) {
-                (metadata.inode, metadata.links) = (None, 1);
+                // It may have other names nevertheless.
+                (metadata.inode, metadata.links, metadata.uncertain) = (None, 1, true);
             }
         }
         Ok(())
