@@ -93,10 +93,7 @@ impl PlayState<'_> {
             }
             let what = difference["what"].as_str().unwrap_or_default().to_owned();
             says_links |= what == "links";
-            // Which objects of a store are one file by mistake is known if all of them were looked at.
-            let is_known = |path: &Name| differs.get(path).is_some_and(|what| what.contains("links"));
-            let may_be = what == "links" && is_in_store && !is_known(&path);
-            if !passes(&path, &what) && !may_be {
+            if !passes(&path, &what) {
                 reported.entry(path).or_default().insert(what);
             }
         }
@@ -119,7 +116,7 @@ impl PlayState<'_> {
             (false, _) => [4].into(),
         };
         let mut wrong = code_as_promised(ran, &codes);
-        wrong.extend(check::verification(&differs, &reported, (source, target)));
+        wrong.extend(check::verification(&differs, &reported, (source, target), is_in_store));
         wrong
     }
 
