@@ -39,7 +39,7 @@
 //! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
 //!
 //! The oracle is written from README.md, the book and the design notes only. Where they leave something open, the
-//! expectation allows any result ([`promise::UnpromisedProperties`], `vague`, `loose`), with a comment. Violations that
+//! expectation allows any result ([`unpromised::UnpromisedProperties`], `vague`, `loose`), with a comment. Violations that
 //! are passed over are in [`known_violations`], each with its reason.
 //!
 //! # Extending it
@@ -118,6 +118,7 @@ mod space;
 mod step;
 #[cfg(test)]
 mod tests;
+mod unpromised;
 mod walk;
 
 use counts::Counts;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::links::GROUPS_MAX;
+use super::inodes::GROUPS_MAX;
 use crate::entry::Inode;
 
 #[derive(Debug)]

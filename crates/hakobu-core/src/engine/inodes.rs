@@ -7,9 +7,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use super::links::GROUPS_MAX;
 use crate::entry::{EntryMetadata, Inode};
 use crate::path::EntryPath;
+
+/// The maximum number of inodes known at a time, at about 150 bytes each. Names of others become separate files.
+pub(super) const GROUPS_MAX: usize = 1_000_000;
 
 /// The relation of a name to the other names with its inode number.
 #[derive(Debug)]

@@ -8,15 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::inode_owners::InodeOwners;
-use super::inodes::Inodes;
+use super::inodes::{GROUPS_MAX, Inodes};
 use super::node::DirectoryNode;
 use crate::endpoint::DraftKind;
 use crate::entry::{EntryMetadata, Inode};
 use crate::path::EntryPath;
 use crate::plant::planted;
-
-/// The maximum number of inodes known at a time, at about 150 bytes each. Names of others become separate files.
-pub(super) const GROUPS_MAX: usize = 1_000_000;
 
 /// A name of an inode whose content is transferred under another name.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 104] = [
+const VERBS: [&str; 105] = [
     "abort",
     "accept",
     "add",
@@ -88,6 +88,7 @@ const VERBS: [&str; 104] = [
     "run",
     "say",
     "send",
+    "separate",
     "set",
     "share",
     "shorten",
