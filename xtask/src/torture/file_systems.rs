@@ -427,6 +427,18 @@ impl Pool {
         self.stores.get_mut(&kind).context("no store")
     }
 
+    /// Drops the stores whose servers have ended by themselves, and returns what one of them said last.
+    pub fn drop_ended_stores(&mut self) -> Option<String> {
+        let mut said = None;
+        self.stores.retain(|_, store| {
+            let words = store.last_words();
+            let goes_on = words.is_none();
+            said = said.take().or(words);
+            goes_on
+        });
+        said
+    }
+
     /// Returns a store, if it was started.
     pub fn started_store(&self, kind: TortureStoreKind) -> Option<&TortureStore> {
         self.stores.get(&kind)

@@ -64,7 +64,11 @@ pub fn play(
     if !matches!(played, Ok(None)) {
         pool.forget(&history.setting);
     }
-    played
+    // That says nothing about hakobu.
+    match pool.drop_ended_stores() {
+        Some(words) if !matches!(played, Ok(None)) => anyhow::bail!(words),
+        _ => played,
+    }
 }
 
 fn play_in(

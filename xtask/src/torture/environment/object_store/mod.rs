@@ -91,6 +91,19 @@ impl TortureStore {
         Ok(())
     }
 
+    /// Returns what the server said last, if it has ended by itself.
+    #[must_use]
+    pub fn last_words(&self) -> Option<String> {
+        if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
+            return None;
+        }
+        let log = fs::read(self.folder.join("log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let is_cause = |line: &&str| line.starts_with("fatal error") || line.starts_with("panic");
+        let cause = log.lines().find(is_cause).or(log.lines().last()).unwrap_or_default();
+        Some(format!("{} has ended: {cause}", self.kind.name()))
+    }
+
     /// Returns the URL of a prefix.
     #[must_use]
     pub fn url(&self, name: &str) -> PathBuf {
