@@ -649,6 +649,11 @@ impl PromiseBuilder<'_> {
                 self.promise.stable = false;
             }
             let is_told = self.able.tells_inodes || left.len() < 2;
+            let (there, new) = group.iter().partition::<Vec<_>, _>(|path| self.target.contains_key(*path));
+            if self.able.keys.iter().all(Option::is_some) && !there.is_empty() && !new.is_empty() {
+                // A later run that compares contents links it to those that were there.
+                self.promise.stable = false;
+            }
             // Between stores, a new object becomes a name of another one only if that is new as well.
             let between_stores = self.able.keys.iter().all(Option::is_some);
             let are_new = !between_stores || group.iter().all(|path| !self.target.contains_key(path));

@@ -248,6 +248,8 @@ fn serve(state: &ProxyState, client: &TcpStream) -> io::Result<()> {
         if fate != RequestFate::Forward(0) {
             state.spoilt.fetch_add(1, Ordering::Relaxed);
         }
+        // Also while it is late: its client may have gone.
+        let pending = ProxiedRequest::new(state);
         match fate {
             RequestFate::Forward(ms) => thread::sleep(Duration::from_millis(ms)),
             RequestFate::Refuse(status, code, wait) => {
@@ -256,6 +258,7 @@ fn serve(state: &ProxyState, client: &TcpStream) -> io::Result<()> {
                 continue;
             }
             RequestFate::Stall => {
+                drop(pending);
                 thread::sleep(STALL);
                 return Ok(());
             }
@@ -269,7 +272,6 @@ fn serve(state: &ProxyState, client: &TcpStream) -> io::Result<()> {
             }
             RequestFate::CutAnswer(..) | RequestFate::Deny | RequestFate::SpoilRequest => {}
         }
-        let pending = ProxiedRequest::new(state);
         (&mut &server).write_all(&request.bytes)?;
         let to_server = BitFlipper::new(&server, spoilt_at.unwrap_or(u64::MAX));
         copy_body(&request, &mut from_client, to_server, u64::MAX)?;
