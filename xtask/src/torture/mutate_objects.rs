@@ -1,14 +1,16 @@
 //! Changes of an object store between two steps by another program, which knows nothing of modes and owners.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::environment::object_store::{StoreClient, TortureStoreKind};
 use super::key_names;
 use super::model::{Content, ModelTree, Name, NodeKind};
 use super::mutate::Mutation;
-use super::object_walk;
+use super::object_walk::{self, SIDECARS};
 use super::rng::{self, Rng};
 use super::walk::{SeenEntry, Snapshot};
 
@@ -37,6 +39,24 @@ impl ObjectTree {
             Some(files) => object_walk::walk_files(files),
             None => object_walk::walk_prefix(self.client, self.kind, &self.prefix),
         }
+    }
+
+    /// Returns the keys of the objects at the top of the tree that keep extended attributes of others.
+    pub fn sidecars(&self) -> anyhow::Result<Vec<String>> {
+        let prefix = format!("{}/", self.key_text(&Name(SIDECARS.as_bytes().to_vec()))?);
+        let Some(files) = &self.files else {
+            return Ok(self.client.list(&prefix)?.into_iter().map(|object| object.key).collect());
+        };
+        let folder = files.join(OsStr::from_bytes(&self.tree.0)).join(SIDECARS);
+        if !folder.is_dir() {
+            return Ok(Vec::new());
+        }
+        let names: Result<Vec<_>, _> =
+            fs::read_dir(folder)?.map(|entry| Ok::<_, std::io::Error>(entry?.file_name())).collect();
+        let mut keys: Vec<String> =
+            names?.iter().map(|name| format!("{prefix}{}", name.to_string_lossy())).collect();
+        keys.sort();
+        Ok(keys)
     }
 
     /// Returns the content of a file.
@@ -166,6 +186,10 @@ impl ObjectTree {
 
     fn key(&self, path: &Name) -> Vec<u8> {
         self.key_of(&self.tree.join(&path.0))
+    }
+
+    fn key_text(&self, path: &Name) -> anyhow::Result<String> {
+        Ok(String::from_utf8(self.key(path))?)
     }
 
     fn key_of(&self, whole: &Name) -> Vec<u8> {

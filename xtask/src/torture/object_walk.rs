@@ -23,7 +23,7 @@ use super::walk::{SeenEntry, SeenKind, Snapshot, StoredFacts, content_digest, di
 const METADATA: &str = "user.metadata";
 const ETAG: &str = "user.etag";
 /// The directory of extended attributes that do not fit into metadata.
-const SIDECARS: &str = ".hakobu.attributes";
+pub const SIDECARS: &str = ".hakobu.attributes";
 /// The device number of entries whose inode number was made up.
 const NO_DEVICE: u64 = u64::MAX;
 

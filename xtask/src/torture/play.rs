@@ -2,8 +2,10 @@
 
 mod lists;
 mod little_space;
+mod lost_sidecars;
 mod marks;
 mod read_only;
+mod repetition;
 mod store_faults;
 
 use std::collections::BTreeSet;
@@ -447,49 +449,6 @@ impl PlayState<'_> {
                     return Ok(Some((wrong, ran.to_string())));
                 }
                 return self.again(scope, &after, &promise);
-            }
-        }
-        let wrong = self.unknown(wrong);
-        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
-    }
-
-    /// Checks that a verification reports what the oracle finds, and that a second run changes nothing.
-    fn again(
-        &mut self,
-        scope: &StepScope<'_>,
-        after: &Snapshot,
-        promise: &Promise,
-    ) -> anyhow::Result<StepOutcome> {
-        let step = scope.step;
-        let verify = step.as_verify();
-        let ran = self.run(&verify)?;
-        let mut wrong = ran.wrong();
-        wrong.extend(self.verified(&verify, &scope.source, after, &ran));
-        let wrong = self.unknown(wrong);
-        if !wrong.is_empty() {
-            return Ok(Some((wrong, ran.to_string())));
-        }
-        if !promise.stable || step.during {
-            return Ok(None);
-        }
-        let ran = self.run(step)?;
-        let codes = promise::of(step, &scope.source, after, &self.able, ran.code).codes;
-        let mut wrong = ran.wrong();
-        wrong.extend(code_as_promised(&ran, &codes));
-        let mut now = self.at(&scope.target_path)?;
-        wrong.extend(self.lists(step, (after, &now), &ran, ListPromise::Complete)?);
-        if matches!(step.shape, Shape::OneFile(_)) {
-            // `sync` opens a single file for writing and sets its time again, so the inode's change time is not
-            // promised.
-            now.values_mut().zip(after.values()).for_each(|(now, before)| now.ctime = before.ctime);
-        }
-        wrong.extend(check::unchanged(after, &now, "second run"));
-        for count in ["created", "updated", "attributes_only", "deleted"] {
-            let number = ran.report["entries"][count].as_u64().unwrap_or(0);
-            // `sync` compares a single file while writing it, and counts it as written.
-            if number > 0 && !matches!(step.shape, Shape::OneFile(_)) {
-                let words = format!("the report of the second run has {number} {count}");
-                wrong.push(Violation::of_run("second run", words, Proof::Stable));
             }
         }
         let wrong = self.unknown(wrong);
