@@ -342,6 +342,10 @@ impl HistorySetting {
                     tells_source_inodes: true,
                     inode_numbers: u64::MAX,
                     remembers_names: Self::lies(&self.target).inode_numbers_lie,
+                    // Where change times are in seconds, and behind FUSE, a number alone does not tell a file.
+                    tells_inodes_for_good: !self.target.starts_with("fuse")
+                        && !["ntfs3g", "exfatfuse"].contains(&self.target.as_str())
+                        && capabilities.mtime_step_ns < 1_000_000_000,
                     cuts_times: false,
                     special_files: capabilities.special_files,
                     user_xattrs: capabilities.user_xattrs,

@@ -32,6 +32,8 @@ pub struct Abilities {
     pub tells_inodes: bool,
     /// True if the transport reports which names of the source are one file.
     pub tells_source_inodes: bool,
+    /// True if an inode of the target is known again after its attributes have changed. Behind FUSE it may be another one.
+    pub tells_inodes_for_good: bool,
     /// The number of different inode numbers that the source reports. If it is limited, different files share a number.
     pub inode_numbers: u64,
     /// True if the target may briefly show deleted names, because the kernel caches them when it takes two files for
@@ -84,6 +86,7 @@ impl Default for Abilities {
             hard_links: true,
             tells_inodes: true,
             tells_source_inodes: true,
+            tells_inodes_for_good: true,
             inode_numbers: u64::MAX,
             remembers_names: false,
             cuts_times: false,

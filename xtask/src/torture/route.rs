@@ -184,9 +184,10 @@ impl Route {
 }
 
 impl Abilities {
-    /// Returns true if both sides tell which names are one file. A store does in ways of its own.
+    /// Returns true if both sides tell which names are one file, at any time. A store does in ways of its own.
     pub fn tells_all_names(&self) -> bool {
         self.tells_inodes
+            && self.tells_inodes_for_good
             && self.tells_source_inodes
             && self.inode_numbers == u64::MAX
             && self.keys.iter().all(Option::is_none)
