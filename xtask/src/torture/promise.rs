@@ -475,7 +475,14 @@ impl PromiseBuilder<'_> {
             let is_directory = |tree: &Snapshot| tree.get(path).is_some_and(SeenEntry::is_directory);
             is_directory(target) && !is_directory(self.source)
         };
-        let fails_late = consent && self.promise.vague.iter().any(comes_last);
+        // A name waits for other names of its file.
+        let waits = |path: &Name| {
+            let one = self.source.get(path).filter(|entry| entry.is_file() && entry.links > 1);
+            let mut others =
+                self.source.iter().filter(|(_, its)| one.is_some_and(|one| its.inode == one.inode));
+            others.any(|(other, _)| comes_last(other))
+        };
+        let fails_late = consent && self.promise.vague.iter().any(|path| comes_last(path) || waits(path));
         // Entries that are deleted before the copy stay deleted, whatever fails afterwards.
         if sync && (self.step.during || fails_late) && (self.failed > 0 || self.code != Some(0)) {
             self.promise.vague.extend(gone.iter().cloned());

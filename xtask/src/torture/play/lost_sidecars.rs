@@ -15,6 +15,10 @@ impl PlayState<'_> {
         let sidecars = objects.sidecars()?;
         let Some(lost) = sidecars.get(self.runs % sidecars.len().max(1)) else { return Ok(None) };
         objects.client.delete(lost.as_bytes())?;
+        if self.at(&scope.target_path).is_ok() {
+            // Nothing refers to it any more.
+            return Ok(None);
+        }
         let verify = scope.step.as_verify();
         let verified = self.run(&verify)?;
         let mut wrong = verified.wrong();
