@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::slice;
 
+use hakobu_core::capabilities::ContentSharing;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::entry::{EntryKind, Inode};
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -93,7 +94,12 @@ impl Planner<'_> {
         let (source, target) = (&mut **source, target.as_deref_mut());
         // In a push and on one host the engine's side belongs to the user. Otherwise it is not trusted.
         let is_pushed_there = store_agent.is_some() && source.has_agent();
-        let trusted = target.is_none() || source.is_here() || is_pushed_there;
+        // A store that copies within itself keeps all that its objects have.
+        let is_within = target.as_deref().is_some_and(|target| {
+            let sharing = target.capabilities().shares_with(&source.capabilities());
+            sharing == Some(ContentSharing::InStore)
+        });
+        let trusted = target.is_none() || source.is_here() || is_pushed_there || is_within;
         if self.request.pairs.is_empty() {
             let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
             self.foresee(&looks, [Some(&*source), target.as_deref()]);

@@ -225,6 +225,22 @@ fn owners_that_are_not_preserved_stay_in_gcs() {
     check_owners(&StorePlace::gcs());
 }
 
+#[test]
+fn a_copy_inside_a_store_keeps_the_rights_of_directories() {
+    for (store, second) in [(StorePlace::s3(), "s3://second/x"), (StorePlace::gcs(), "gs://second/x")] {
+        store.server.make_bucket("second").unwrap();
+        let tree = store.path("tree");
+        fs::create_dir_all(tree.join("d")).unwrap();
+        fs::set_permissions(tree.join("d"), fs::Permissions::from_mode(0o2775)).unwrap();
+        let up = [contents(&tree), store.of("x")];
+        store.run("copy", "").args(&up).run_to(0);
+        sleep(UPLOADS_APART);
+        let over = [store.of("x"), second.into()];
+        store.run("copy", "").args(&over).run_to(0);
+        store.run("verify", "--allow setuid").args([contents(&tree), second.into()]).run_to(0);
+    }
+}
+
 /// Attributes that a first run left out are added by a later one, although the content is the same.
 #[test]
 fn attributes_that_were_withheld_between_stores_can_be_added() {
