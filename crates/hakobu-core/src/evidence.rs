@@ -1,6 +1,6 @@
 //! The evidence of two listings about an entry that both have, where a listing does not show all attributes.
 
-use crate::capabilities::Capabilities;
+use crate::capabilities::{Capabilities, ContentSharing};
 use crate::entry::{EntryKind, EntryMetadata, FileTime};
 use crate::listed::{ListedAttributes, StoreClock};
 
@@ -53,7 +53,7 @@ impl ListingEvidence {
     pub fn new(source: &Capabilities, target: &Capabilities, able: &Capabilities, extended: bool) -> Self {
         let Capabilities { keeps_times: times, modes, owners, .. } = *able;
         let compared = ListedAttributes { times, modes, owners, kinds: true, extended };
-        let is_within_store = source.copies_within.is_some() && source.copies_within == target.copies_within;
+        let is_within_store = target.shares_with(source) == Some(ContentSharing::InStore);
         Self { source: SideEvidence::of(source), target: SideEvidence::of(target), compared, is_within_store }
     }
 

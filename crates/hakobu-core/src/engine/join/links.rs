@@ -5,7 +5,8 @@ use crate::engine::links::{LinkAction, LinkHome};
 
 impl Join<'_> {
     /// Returns true if the target's entry is a name of an inode that is another file of the source already. A single name
-    /// of an inode in the tree is none of these, whatever names the inode has elsewhere.
+    /// of an inode in the tree is none of these, whatever names the inode has elsewhere. This records the name, so it is
+    /// called once for an entry.
     pub(super) fn is_one_with_another(
         &self,
         source: &Listing,
