@@ -128,6 +128,8 @@ pub enum LedgerRefusal {
     UnknownRun,
     /// The run has ended.
     RunEnded,
+    /// Another run of the relationship has not ended.
+    RunOpen,
     /// The run has made another step.
     OtherStep,
     /// The phase would go back.
@@ -164,6 +166,7 @@ impl LedgerRefusal {
             Self::Unit(UnitRefusal::OutsideUnit) => "outside_unit",
             Self::UnknownRun => "unknown_run",
             Self::RunEnded => "run_ended",
+            Self::RunOpen => "run_open",
             Self::OtherStep => "other_step",
             Self::PhaseGoesBack => "phase_goes_back",
             Self::UnitsLeft => "units_left",

@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Failure;
+use hakobu_core::path::EntryPath;
 
 use super::tables::Tables;
 use crate::change::{
@@ -124,6 +125,14 @@ impl<T: Tables> ChangeBatch<'_, T> {
     }
 
     fn start_run(&mut self, run: &NewRun) -> Result<Answer> {
+        if let Some(relationship) = run.relationship {
+            if self.tables.relationship(relationship)?.is_none() {
+                return Ok(Answer::Refused(Refusal::UnknownRelationship));
+            }
+            if self.tables.open_run_of(relationship)?.is_some() {
+                return Ok(Answer::Refused(Refusal::RunOpen));
+            }
+        }
         let record = self.tables.insert_run(run)?;
         let id = record.id;
         self.runs.insert(id, CachedRun { record, is_changed: false });
@@ -186,6 +195,8 @@ impl<T: Tables> ChangeBatch<'_, T> {
             run.outcome = Some(end.outcome);
         });
         self.tables.insert_report(end.run, &end.report)?;
+        // A run that starts in this batch looks for others of its relationship.
+        self.write_runs()?;
         Ok(Answer::Done)
     }
 
@@ -244,10 +255,16 @@ impl<T: Tables> ChangeBatch<'_, T> {
 
     /// Removes a unit that was tried too often: its items are failures, which a run of what failed begins with.
     fn give_up(&mut self, key: UnitKey) -> Result<Answer> {
-        let items = match self.work(key)? {
+        let items: Vec<(u16, EntryPath)> = match self.work(key)? {
             UnitWork::Items(items) => items.into_iter().map(|item| (item.root, item.path)).collect(),
-            UnitWork::Links(range) => vec![(range.until.root, path_of(range.until.path)?)],
-            UnitWork::Directories(range) => vec![(range.until.root, path_of(range.until.path)?)],
+            UnitWork::Links(range) => {
+                let groups = self.tables.links_in(key.run, &range)?.map(|pack| pack.groups);
+                groups.into_iter().flatten().flat_map(|group| group.names).collect()
+            }
+            UnitWork::Directories(range) => {
+                let rows = self.tables.directories_in(key.run, &range)?.map(|pack| pack.directories);
+                rows.into_iter().flatten().map(|row| (row.root, row.path)).collect()
+            }
         };
         for (root, path) in items {
             let detail = format!("{ATTEMPTS_MAX} attempts ended without a result");
@@ -378,8 +395,4 @@ impl<T: Tables> ChangeBatch<'_, T> {
         record.last_used = Some(now);
         Ok(Answer::TokenUsed(Box::new(record)))
     }
-}
-
-fn path_of(bytes: Vec<u8>) -> Result<hakobu_core::path::EntryPath> {
-    hakobu_core::path::EntryPath::new(bytes)
 }

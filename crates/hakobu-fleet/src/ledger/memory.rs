@@ -202,10 +202,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn links_in(&mut self, run: RunId, range: &LinkRange) -> Result<Option<LinkPack>> {
-        let names = self.names_behind(run, range.after.as_ref());
-        let names = names.take_while(|row| row.as_ref().map_or(true, |row| row.position() <= range.until));
-        let pack = LinkPack::collect(names, PackLimits::NONE)?;
-        self.with_earlier(run, range.after.as_ref(), pack)
+        Tables::links_in(self, run, range)
     }
 
     fn directory_pack(
@@ -218,9 +215,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>> {
-        let rows = self.directories_behind(run, range.after.as_ref());
-        let rows = rows.take_while(|row| row.as_ref().map_or(true, |row| range.until.has(row)));
-        DirectoryPack::collect(rows, PackLimits::NONE)
+        Tables::directories_in(self, run, range)
     }
 
     fn failures(
@@ -319,6 +314,11 @@ impl Tables for MemoryLedger {
         Ok(self.runs.get(&run).cloned())
     }
 
+    fn open_run_of(&mut self, relationship: RelationshipId) -> Result<Option<RunId>> {
+        let of = |run: &&RunRow| run.relationship == Some(relationship) && run.phase != RunPhase::Ended;
+        Ok(self.runs.values().find(of).map(|run| run.id))
+    }
+
     fn update_run(&mut self, run: &RunRow) -> Result<()> {
         self.runs.insert(run.id, run.clone());
         Ok(())
@@ -373,6 +373,19 @@ impl Tables for MemoryLedger {
     fn insert_link_name(&mut self, run: RunId, row: &LinkNameRow) -> Result<()> {
         self.link_names.insert((run, row.position()), row.size);
         Ok(())
+    }
+
+    fn links_in(&mut self, run: RunId, range: &LinkRange) -> Result<Option<LinkPack>> {
+        let names = self.names_behind(run, range.after.as_ref());
+        let names = names.take_while(|row| row.as_ref().map_or(true, |row| row.position() <= range.until));
+        let pack = LinkPack::collect(names, PackLimits::NONE)?;
+        self.with_earlier(run, range.after.as_ref(), pack)
+    }
+
+    fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>> {
+        let rows = self.directories_behind(run, range.after.as_ref());
+        let rows = rows.take_while(|row| row.as_ref().map_or(true, |row| range.until.has(row)));
+        DirectoryPack::collect(rows, PackLimits::NONE)
     }
 
     fn insert_failure(&mut self, run: RunId, failure: &NumberedFailure) -> Result<()> {

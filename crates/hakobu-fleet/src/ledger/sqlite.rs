@@ -6,6 +6,7 @@
 pub mod backup;
 mod errors;
 mod migrations;
+mod packs;
 mod queries;
 mod rows;
 mod statements;

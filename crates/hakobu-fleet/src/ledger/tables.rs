@@ -7,9 +7,9 @@ use crate::broker::BrokerRecord;
 use crate::failure::NumberedFailure;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, TokenId, UnitId, UnitKey};
 use crate::lease::UnitState;
-use crate::link_name::LinkNameRow;
+use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
 use crate::names::BrokerName;
-use crate::open_directory::OpenDirectoryRow;
+use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
 use crate::token::{NewToken, TokenHash, TokenRecord};
@@ -23,6 +23,8 @@ pub(super) trait Tables {
 
     fn insert_run(&mut self, run: &NewRun) -> Result<RunRow>;
     fn run(&mut self, run: RunId) -> Result<Option<RunRow>>;
+    /// Returns the run of a relationship that has not ended: there is one at most.
+    fn open_run_of(&mut self, relationship: RelationshipId) -> Result<Option<RunId>>;
     /// Replaces a run that exists.
     fn update_run(&mut self, run: &RunRow) -> Result<()>;
     fn insert_report(&mut self, run: RunId, report: &[u8]) -> Result<()>;
@@ -39,6 +41,8 @@ pub(super) trait Tables {
     fn insert_open_directory(&mut self, run: RunId, row: &OpenDirectoryRow) -> Result<()>;
     /// Adds a row, or replaces the size in the one that is there.
     fn insert_link_name(&mut self, run: RunId, row: &LinkNameRow) -> Result<()>;
+    fn links_in(&mut self, run: RunId, range: &LinkRange) -> Result<Option<LinkPack>>;
+    fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>>;
     fn insert_failure(&mut self, run: RunId, failure: &NumberedFailure) -> Result<()>;
 
     fn insert_relationship(&mut self, relationship: &Relationship, now: Moment)

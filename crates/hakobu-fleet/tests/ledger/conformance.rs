@@ -55,6 +55,8 @@ cases!(
     failures_are_paged_and_counted,
     relationships_are_changed_in_their_revision,
     runs_are_listed_latest_first,
+    a_relationship_has_one_run_at_a_time,
+    packs_that_are_given_up_are_failures,
     brokers_are_seen_and_drained,
     tokens_are_used_and_end,
     the_audit_log_has_the_outcome,
@@ -432,15 +434,66 @@ fn runs_are_listed_latest_first(ledger: &mut dyn Ledger) {
         let LedgerChange::StartRun(mut run) = new_run(vec![]) else { panic!() };
         run.relationship = (number % 2 == 0).then_some(of);
         let LedgerAnswer::RunStarted(run) = apply(ledger, LedgerChange::StartRun(run)) else { panic!() };
+        if number < 4 {
+            apply(ledger, end(run, RunOutcome::Complete));
+        }
         runs.push(run);
     }
     let ids = |runs: Vec<hakobu_fleet::run::RunRow>| runs.iter().map(|run| run.id).collect::<Vec<_>>();
     assert_eq!(ids(ledger.runs(None, None, 2).unwrap()), [runs[4], runs[3]]);
     assert_eq!(ids(ledger.runs(None, Some(runs[1]), 9).unwrap()), [runs[0]]);
     assert_eq!(ids(ledger.runs(Some(of), Some(runs[4]), 9).unwrap()), [runs[2], runs[0]]);
-    let forecast = LedgerChange::SetForecast(runs[0], Some(r#"{"p50":1}"#.to_owned()));
+    let forecast = LedgerChange::SetForecast(runs[4], Some(r#"{"p50":1}"#.to_owned()));
     assert_eq!(apply(ledger, forecast), LedgerAnswer::Done);
-    assert_eq!(ledger.run(runs[0]).unwrap().unwrap().forecast.as_deref(), Some(r#"{"p50":1}"#));
+    assert_eq!(ledger.run(runs[4]).unwrap().unwrap().forecast.as_deref(), Some(r#"{"p50":1}"#));
+}
+
+fn a_relationship_has_one_run_at_a_time(ledger: &mut dyn Ledger) {
+    let LedgerAnswer::RelationshipSaved(of, _) = apply(ledger, save("one", None)) else { panic!() };
+    let run_of = |of| {
+        let LedgerChange::StartRun(mut run) = new_run(vec![work(&["a"])]) else { panic!() };
+        run.relationship = Some(of);
+        LedgerChange::StartRun(run)
+    };
+    let refused = |refusal| LedgerAnswer::Refused(refusal);
+    let unknown = RelationshipId::new(of.get() + 1).unwrap();
+    assert_eq!(apply(ledger, run_of(unknown)), refused(LedgerRefusal::UnknownRelationship));
+    let answers = ledger.apply(&[run_of(of), run_of(of)]).unwrap();
+    let [LedgerAnswer::RunStarted(first), LedgerAnswer::Refused(LedgerRefusal::RunOpen)] = answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(apply(ledger, run_of(of)), refused(LedgerRefusal::RunOpen));
+    let answers = ledger.apply(&[end(first, RunOutcome::Cancelled), run_of(of), run_of(of)]).unwrap();
+    assert!(matches!(answers[1], LedgerAnswer::RunStarted(_)), "{answers:?}");
+    assert_eq!(answers[2], refused(LedgerRefusal::RunOpen));
+}
+
+fn packs_that_are_given_up_are_failures(ledger: &mut dyn Ledger) {
+    let result = UnitResult {
+        link_names: vec![link_name(1, "a"), link_name(1, "b"), link_name(2, "c")],
+        open_directories: vec![open_directory("d"), open_directory("e")],
+        ..Default::default()
+    };
+    let run = with_rows(ledger, result);
+    let limits = PackLimits::default();
+    let links = ledger.link_pack(run, None, limits).unwrap().unwrap();
+    let directories = ledger.directory_pack(run, None, limits).unwrap().unwrap();
+    let units = vec![
+        UnitWork::Links(LinkRange { after: None, until: links.last }),
+        UnitWork::Directories(DirectoryRange { after: None, until: directories.last }),
+    ];
+    assert_eq!(apply(ledger, step(run, 0, RunPhase::Links, units)), LedgerAnswer::Done);
+    for unit in ledger.ready_units(run, None, 9).unwrap() {
+        for _ in 0..ATTEMPTS_MAX {
+            let leased = lease(ledger, unit.key, "one", 0);
+            let refuse = LedgerChange::refuse(unit.key, broker("one"), leased.epoch, RefuseCause::Failed);
+            apply(ledger, refuse);
+        }
+    }
+    let failures = ledger.failures(run, None, None, 9).unwrap();
+    let paths: Vec<_> = failures.iter().map(|row| &row.row.failure.path[..]).collect();
+    assert_eq!(paths, [&b"a"[..], b"b", b"c", b"d", b"e"]);
+    assert_eq!(ledger.run(run).unwrap().unwrap().units.given_up, 2);
 }
 
 fn brokers_are_seen_and_drained(ledger: &mut dyn Ledger) {

@@ -5,10 +5,11 @@ use rusqlite::params;
 
 use super::OpenTransaction;
 use super::errors::corrupt;
+use super::packs::{directories_in, directory_pack, link_pack, links_in};
 use super::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
-    UNIT_COLUMNS, audit_record, broker_record, column, failure_row, link_name, number, open_directory,
-    relationship_record, run_row, token_record, unit_record,
+    UNIT_COLUMNS, audit_record, broker_record, column, failure_row, number, relationship_record, run_row,
+    token_record, unit_record,
 };
 use super::statements::Statements;
 use super::{SqliteLedger, place_of};
@@ -19,18 +20,13 @@ use crate::failure::{NumberedFailure, kind_of_number, number_of_kind};
 use crate::ids::{Moment, RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::tables::Tables;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
-use crate::link_name::{LinkNameRow, LinkPack, LinkPosition, LinkRange, PackLimits};
+use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
 use crate::token::TokenRecord;
 use crate::unit::{UnitRecord, UnitWork};
-
-/// The places between which names of links are read: behind one, up to another.
-type LinkPlaces<'a> = (Option<&'a LinkPosition>, Option<&'a LinkPosition>);
-/// The places between which open directories are read.
-type DirectoryPlaces<'a> = (Option<&'a DirectoryPosition>, Option<&'a DirectoryPosition>);
 
 fn page(limit: usize) -> i64 {
     i64::try_from(limit.min(PAGE_ROWS_MAX)).unwrap_or(i64::MAX)
@@ -44,55 +40,6 @@ impl SqliteLedger {
     /// Adds the file to an error.
     fn at<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| error.at(place_of(self.path())))
-    }
-
-    /// Returns the pack of names between two places.
-    fn pack(
-        &self,
-        run: RunId,
-        (after, until): LinkPlaces<'_>,
-        limits: PackLimits,
-    ) -> Result<Option<LinkPack>> {
-        let first_place = LinkPosition::FIRST;
-        let from = after.unwrap_or(&first_place);
-        let sql = "SELECT file_system, inode, root, path, size FROM link_name \
-                   WHERE run = ? AND (file_system, inode, root, path) > (?, ?, ?, ?) \
-                   ORDER BY file_system, inode, root, path";
-        let values = params![run.signed(), from.file_system, from.inode, from.root, from.path];
-        let collect = |rows: &mut dyn Iterator<Item = Result<LinkNameRow>>| {
-            let is_within = |row: &LinkNameRow| until.is_none_or(|until| row.position() <= *until);
-            LinkPack::collect(rows.take_while(|row| row.as_ref().map_or(true, is_within)), limits)
-        };
-        let Some(mut pack) = self.statements().fold(sql, values, link_name, collect)?? else {
-            return Ok(None);
-        };
-        if let Some(inode) = pack.continues(after) {
-            let from = LinkPosition::before(inode);
-            let sql = "SELECT file_system, inode, root, path, size FROM link_name \
-                       WHERE run = ? AND file_system = ? AND inode = ? ORDER BY root, path LIMIT 1";
-            let values = params![run.signed(), from.file_system, from.inode];
-            pack.set_earlier(self.statements().first(sql, values, link_name)?);
-        }
-        Ok(Some(pack))
-    }
-
-    /// Returns the pack of directories between two places.
-    fn directories(
-        &self,
-        run: RunId,
-        (after, until): DirectoryPlaces<'_>,
-        limits: PackLimits,
-    ) -> Result<Option<DirectoryPack>> {
-        let sql = "SELECT root, path FROM open_directory WHERE run = ? AND (height, root, path) > (?, ?, ?) \
-                   ORDER BY height, root, path";
-        let height = after.map_or(i64::MIN, |after| -i64::from(after.depth));
-        let (root, path) = after.map_or((0, &[][..]), |after| (after.root, &after.path[..]));
-        let values = params![run.signed(), height, root, path];
-        self.statements().fold(sql, values, open_directory, |rows| {
-            let rows = rows
-                .take_while(|row| row.as_ref().map_or(true, |row| until.is_none_or(|until| until.has(row))));
-            DirectoryPack::collect(rows, limits)
-        })?
     }
 }
 
@@ -180,11 +127,11 @@ impl Ledger for SqliteLedger {
         after: Option<&LinkPosition>,
         limits: PackLimits,
     ) -> Result<Option<LinkPack>> {
-        self.at(self.pack(run, (after, None), limits))
+        self.at(link_pack(&mut self.statements(), run, (after, None), limits))
     }
 
     fn links_in(&mut self, run: RunId, range: &LinkRange) -> Result<Option<LinkPack>> {
-        self.at(self.pack(run, (range.after.as_ref(), Some(&range.until)), PackLimits::NONE))
+        self.at(links_in(&mut self.statements(), run, range))
     }
 
     fn directory_pack(
@@ -193,11 +140,11 @@ impl Ledger for SqliteLedger {
         after: Option<&DirectoryPosition>,
         limits: PackLimits,
     ) -> Result<Option<DirectoryPack>> {
-        self.at(self.directories(run, (after, None), limits))
+        self.at(directory_pack(&mut self.statements(), run, (after, None), limits))
     }
 
     fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>> {
-        self.at(self.directories(run, (range.after.as_ref(), Some(&range.until)), PackLimits::NONE))
+        self.at(directories_in(&mut self.statements(), run, range))
     }
 
     fn failures(

@@ -4,6 +4,7 @@ use hakobu_core::error::Result;
 use rusqlite::{Connection, params};
 
 use super::errors::corrupt;
+use super::packs::{directories_in, links_in};
 use super::rows::{
     BROKER_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS, UNIT_COLUMNS, broker_record, column,
     id, relationship_record, run_row, token_record, unit_record,
@@ -15,9 +16,9 @@ use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{Epoch, Moment, RelationshipId, Revision, RunId, TokenId, UnitId, UnitKey};
 use crate::lease::UnitState;
 use crate::ledger::tables::Tables;
-use crate::link_name::LinkNameRow;
+use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
 use crate::names::BrokerName;
-use crate::open_directory::OpenDirectoryRow;
+use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
 use crate::token::{NewToken, TokenHash, TokenRecord};
@@ -71,6 +72,11 @@ impl Tables for OpenTransaction<'_> {
     fn run(&mut self, run: RunId) -> Result<Option<RunRow>> {
         let sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE id = ?");
         self.0.first(&sql, [run.signed()], run_row)
+    }
+
+    fn open_run_of(&mut self, relationship: RelationshipId) -> Result<Option<RunId>> {
+        let sql = "SELECT id FROM run WHERE relationship = ? AND ended IS NULL";
+        self.0.first(sql, [relationship.signed()], |row| id(row, 0))
     }
 
     fn update_run(&mut self, run: &RunRow) -> Result<()> {
@@ -165,6 +171,14 @@ impl Tables for OpenTransaction<'_> {
             signed(row.size),
         ];
         self.execute(sql, values)
+    }
+
+    fn links_in(&mut self, run: RunId, range: &LinkRange) -> Result<Option<LinkPack>> {
+        links_in(&mut self.0, run, range)
+    }
+
+    fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>> {
+        directories_in(&mut self.0, run, range)
     }
 
     fn insert_failure(&mut self, run: RunId, failure: &NumberedFailure) -> Result<()> {
