@@ -346,6 +346,7 @@ fn links_come_in_packs_of_groups(ledger: &mut dyn Ledger) {
                 }
             }
             seen += count;
+            assert!(seen <= total, "it goes back");
             after = Some(pack.last);
         }
         assert_eq!((seen, groups), (total, 10), "packs of {limit}");
@@ -364,6 +365,7 @@ fn directories_come_deepest_first(ledger: &mut dyn Ledger) {
             let range = DirectoryRange { after: after.clone(), until: pack.last.clone() };
             assert_eq!(ledger.directories_in(run, &range).unwrap().unwrap(), pack);
             seen.extend(pack.directories);
+            assert!(seen.len() <= rows.len(), "it goes back");
             after = Some(pack.last);
         }
         let order = ["a/b/c", "a/a\u{ff}", "a/b", "b/z", "a", "b", ""].map(open_directory);

@@ -203,7 +203,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
     fn both_ledgers_answer_equally(draws in draws()) {
         let directory = tempfile::tempdir().unwrap();
