@@ -20,7 +20,7 @@ const LINES_MAX: usize = 800;
 const LONG_FILE_REASON: &str = "// More than 800 lines because ";
 
 /// The crates of the workspace that each crate may use. The program may use all of them.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("hakobu-sys", &[]),
     ("hakobu-core", &["hakobu-sys"]),
     ("hakobu-proto", &["hakobu-core"]),
@@ -47,6 +47,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "hakobu-rsync",
         ],
     ),
+    ("hakobu-fleet", &["hakobu-core"]),
     ("hakobu-testkit", &["hakobu-core", "hakobu-sys", "hakobu-proto"]),
     (
         "hakobu",

@@ -1,0 +1,256 @@
+//! Changes that a ledger applies, and its answers.
+//!
+//! A change that is refused changes nothing, and does not keep the others of its batch from being applied. A change that is not
+//! well formed is an error of the whole batch, so [`LedgerChange::check`] belongs before it.
+
+use hakobu_core::error::Result;
+
+use crate::audit::AuditEntry;
+use crate::broker::BrokerSighting;
+use crate::failure::FailureRow;
+use crate::ids::{Epoch, Moment, RelationshipId, Revision, RunId, TokenId, UnitKey};
+use crate::lease::Lease;
+use crate::limits::{check_at_most, malformed};
+use crate::link_name::LinkNameRow;
+use crate::names::BrokerName;
+use crate::open_directory::OpenDirectoryRow;
+use crate::relationship::{Relationship, check_setting};
+use crate::run::{NewRun, RunEnd, RunStep, STEP_UNITS_MAX};
+use crate::token::{NewToken, TokenHash, TokenRecord};
+use crate::transition::{RefuseCause, UnitRefusal, UnitTransition};
+use crate::unit::UnitWork;
+use crate::unit_counters::UnitCounters;
+
+/// The maximum number of changes in one batch.
+pub const BATCH_CHANGES_MAX: usize = 10_000;
+/// The maximum number of rows of each kind that one commit adds: open directories, names of links, and failures.
+pub const COMMIT_ROWS_MAX: usize = 100_000;
+
+/// The result of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnitResult {
+    /// The work that was given away: units of their own.
+    pub children: Vec<UnitWork>,
+    /// The counters.
+    pub counters: UnitCounters,
+    /// Directories whose attributes are not set.
+    pub open_directories: Vec<OpenDirectoryRow>,
+    /// Names that were left out because their files have several.
+    pub link_names: Vec<LinkNameRow>,
+    /// Entries that failed.
+    pub failures: Vec<FailureRow>,
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerChange {
+    /// Starts a run.
+    StartRun(Box<NewRun>),
+    /// Adds units to a run, or begins its next phase.
+    StepRun(Box<RunStep>),
+    /// Ends a run.
+    EndRun(Box<RunEnd>),
+    /// Replaces the forecast of a run, as JSON.
+    SetForecast(RunId, Option<String>),
+    /// Leases, renews, refuses or expires. Committing is [`LedgerChange::Commit`].
+    Unit(UnitKey, UnitTransition),
+    /// Commits a unit with its result.
+    Commit {
+        /// The unit.
+        key: UnitKey,
+        /// The broker that asks.
+        broker: BrokerName,
+        /// The epoch of the lease.
+        epoch: Epoch,
+        /// The result.
+        result: Box<UnitResult>,
+    },
+    /// Adds a relationship, or replaces one in the revision that is known.
+    SaveRelationship {
+        /// The one to replace.
+        replaces: Option<(RelationshipId, Revision)>,
+        /// The moment.
+        now: Moment,
+        /// The relationship.
+        relationship: Box<Relationship>,
+    },
+    /// Removes a relationship in the revision that is known. Its runs stay.
+    RemoveRelationship(RelationshipId, Revision),
+    /// Notes that a broker is there.
+    SeeBroker(BrokerSighting),
+    /// Makes a broker get no further units, or again some.
+    DrainBroker(BrokerName, bool),
+    /// Forgets a broker.
+    ForgetBroker(BrokerName),
+    /// Adds a token.
+    AddToken(NewToken),
+    /// Uses a token, which ends one that is valid once.
+    UseToken(TokenHash, Moment),
+    /// Removes a token.
+    RevokeToken(TokenId),
+    /// A change that is written to the audit log with its outcome, in the same transaction.
+    Audited(Box<AuditEntry>, Box<LedgerChange>),
+}
+
+/// The answer to a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerAnswer {
+    /// It is done, and there is nothing more to tell.
+    Done,
+    /// The run has started.
+    RunStarted(RunId),
+    /// The unit is leased.
+    Leased(Box<Lease>),
+    /// The lease ends at this moment.
+    Renewed(Moment),
+    /// The unit is committed.
+    Committed,
+    /// The unit is ready again, in this epoch.
+    Ready(Epoch),
+    /// The unit was tried too often, and its items are failures of the run.
+    GivenUp,
+    /// The relationship is saved.
+    RelationshipSaved(RelationshipId, Revision),
+    /// The token is added.
+    TokenAdded(TokenId),
+    /// The token is valid.
+    TokenUsed(Box<TokenRecord>),
+    /// The change is refused.
+    Refused(LedgerRefusal),
+}
+
+/// The reason for which a change is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LedgerRefusal {
+    /// A transition of a unit is refused.
+    Unit(UnitRefusal),
+    /// No such run.
+    UnknownRun,
+    /// The run has ended.
+    RunEnded,
+    /// Another run of the relationship has not ended.
+    RunOpen,
+    /// The run has made another step.
+    OtherStep,
+    /// The phase would go back.
+    PhaseGoesBack,
+    /// Units are left.
+    UnitsLeft,
+    /// No such relationship.
+    UnknownRelationship,
+    /// The relationship was changed by somebody else.
+    OtherRevision,
+    /// Another relationship has the name.
+    NameTaken,
+    /// No such broker.
+    UnknownBroker,
+    /// No such token, or not valid any more.
+    UnknownToken,
+    /// The token is there already.
+    TokenTaken,
+}
+
+impl LedgerRefusal {
+    /// Returns the name in the audit log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unit(UnitRefusal::Unknown) => "unknown_unit",
+            Self::Unit(UnitRefusal::Committed) => "committed",
+            Self::Unit(UnitRefusal::StaleEpoch) => "stale_epoch",
+            Self::Unit(UnitRefusal::OtherBroker) => "other_broker",
+            Self::Unit(UnitRefusal::OtherGroup) => "other_group",
+            Self::Unit(UnitRefusal::NotLeased) => "not_leased",
+            Self::Unit(UnitRefusal::NotDue) => "not_due",
+            Self::Unit(UnitRefusal::DeadlinePassed) => "deadline_passed",
+            Self::Unit(UnitRefusal::EpochsExhausted) => "epochs_exhausted",
+            Self::Unit(UnitRefusal::OutsideUnit) => "outside_unit",
+            Self::UnknownRun => "unknown_run",
+            Self::RunEnded => "run_ended",
+            Self::RunOpen => "run_open",
+            Self::OtherStep => "other_step",
+            Self::PhaseGoesBack => "phase_goes_back",
+            Self::UnitsLeft => "units_left",
+            Self::UnknownRelationship => "unknown_relationship",
+            Self::OtherRevision => "other_revision",
+            Self::NameTaken => "name_taken",
+            Self::UnknownBroker => "unknown_broker",
+            Self::UnknownToken => "unknown_token",
+            Self::TokenTaken => "token_taken",
+        }
+    }
+}
+
+impl UnitResult {
+    /// Checks the lengths.
+    ///
+    /// # Errors
+    /// `Usage`
+    pub fn check(&self) -> Result<()> {
+        check_at_most("the children of a unit", self.children.len(), STEP_UNITS_MAX)?;
+        check_at_most("the open directories of a unit", self.open_directories.len(), COMMIT_ROWS_MAX)?;
+        check_at_most("the names of links of a unit", self.link_names.len(), COMMIT_ROWS_MAX)?;
+        check_at_most("the failures of a unit", self.failures.len(), COMMIT_ROWS_MAX)?;
+        for child in &self.children {
+            if !matches!(child, UnitWork::Items(_)) {
+                return Err(malformed("the child of a unit", "its work is no list of items"));
+            }
+            child.check()?;
+        }
+        self.link_names.iter().try_for_each(LinkNameRow::check)?;
+        self.failures.iter().try_for_each(FailureRow::check)
+    }
+
+    /// Returns true if all entries that it names belong to the work of the unit. Failures are not looked at: their paths are
+    /// for people.
+    pub fn is_within(&self, work: &UnitWork) -> bool {
+        let children = self.children.iter().flat_map(|child| match child {
+            UnitWork::Items(items) => &items[..],
+            UnitWork::Links(_) | UnitWork::Directories(_) => &[],
+        });
+        let children = children.map(|item| (item.root, &item.path));
+        let directories = self.open_directories.iter().map(|row| (row.root, &row.path));
+        let links = self.link_names.iter().map(|row| (row.root, &row.path));
+        let coverage = work.coverage();
+        children.chain(directories).chain(links).all(|(root, path)| coverage.has(root, path))
+    }
+
+    /// Returns true if it names entries that must belong to the work of the unit.
+    pub fn names_entries(&self) -> bool {
+        !(self.children.is_empty() && self.open_directories.is_empty() && self.link_names.is_empty())
+    }
+}
+
+impl LedgerChange {
+    /// Checks everything that comes from outside: lengths, counts and forms.
+    ///
+    /// # Errors
+    /// `Usage`
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::StartRun(run) => run.check(),
+            Self::StepRun(step) => step.check(),
+            Self::EndRun(end) => end.check(),
+            Self::SetForecast(_, forecast) => check_setting("a forecast", forecast.as_deref()),
+            Self::Unit(_, UnitTransition::Commit { .. }) => Err(malformed("a commit", "it has no result")),
+            Self::Commit { result, .. } => result.check(),
+            Self::SaveRelationship { relationship, .. } => relationship.check(),
+            Self::SeeBroker(sighting) => sighting.check(),
+            Self::AddToken(token) => token.check(),
+            Self::Audited(_, inner) if matches!(**inner, Self::Audited(..)) => {
+                Err(malformed("a change", "it is in the audit log twice"))
+            }
+            Self::Audited(entry, inner) => entry.check().and_then(|()| inner.check()),
+            Self::Unit(..)
+            | Self::RemoveRelationship(..)
+            | Self::DrainBroker(..)
+            | Self::ForgetBroker(_)
+            | Self::UseToken(..)
+            | Self::RevokeToken(_) => Ok(()),
+        }
+    }
+
+    /// Creates the change by which a broker returns a unit.
+    pub fn refuse(key: UnitKey, broker: BrokerName, epoch: Epoch, cause: RefuseCause) -> Self {
+        Self::Unit(key, UnitTransition::Refuse { broker, epoch, cause })
+    }
+}

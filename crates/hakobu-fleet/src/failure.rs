@@ -1,0 +1,150 @@
+//! Failures of a run, as rows: what could not be copied, and why.
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Failure;
+use hakobu_core::path::PATH_BYTES_MAX;
+
+use crate::ids::RowNumber;
+use crate::limits::{check_at_most, shortened};
+
+/// The maximum length of a path of a failure in bytes: one as the user typed it may have a host in front.
+pub const FAILURE_PATH_BYTES_MAX: usize = 2 * PATH_BYTES_MAX;
+/// The maximum length of each text of a failure in bytes.
+pub const FAILURE_TEXT_BYTES_MAX: usize = 1024;
+
+/// One entry that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureRow {
+    /// The index of the source's root.
+    pub root: u16,
+    /// The entry and the error.
+    pub failure: Failure,
+}
+
+/// A failure with its number in the run, from which the list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberedFailure {
+    /// The number.
+    pub number: RowNumber,
+    /// The failure.
+    pub row: FailureRow,
+}
+
+impl FailureRow {
+    /// Creates the row of a failure, with its texts cut to what is kept.
+    pub fn new(root: u16, failure: &Failure) -> Self {
+        let Error { kind, step, during, at, detail, hint } = &failure.error;
+        let cut = |text: &str| shortened(text, FAILURE_TEXT_BYTES_MAX);
+        let error = Error {
+            kind: *kind,
+            step: *step,
+            during: cut(during).into(),
+            at: at[..at.len().min(FAILURE_PATH_BYTES_MAX)].to_vec(),
+            detail: cut(detail),
+            hint: hint.as_deref().map(|hint| cut(hint).into()),
+        };
+        let path = failure.path[..failure.path.len().min(FAILURE_PATH_BYTES_MAX)].to_vec();
+        Self { root, failure: Failure { path, error } }
+    }
+
+    /// Checks the lengths.
+    ///
+    /// # Errors
+    /// `Usage`
+    pub fn check(&self) -> Result<()> {
+        let Error { during, at, detail, hint, .. } = &self.failure.error;
+        for path in [&self.failure.path, at] {
+            check_at_most("the bytes of a failure's path", path.len(), FAILURE_PATH_BYTES_MAX)?;
+        }
+        for text in [&during[..], detail, hint.as_deref().unwrap_or_default()] {
+            check_at_most("the bytes of a failure's text", text.len(), FAILURE_TEXT_BYTES_MAX)?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of each kind of error in a ledger. A number is never given to another kind.
+const KINDS: [(ErrorKind, u8); 22] = [
+    (ErrorKind::Conflict, 1),
+    (ErrorKind::Cancelled, 2),
+    (ErrorKind::ConnectionLost, 3),
+    (ErrorKind::Corrupt, 4),
+    (ErrorKind::BeyondGrant, 5),
+    (ErrorKind::Io, 6),
+    (ErrorKind::Locked, 7),
+    (ErrorKind::NoInodes, 8),
+    (ErrorKind::NoSpace, 9),
+    (ErrorKind::NotFound, 10),
+    (ErrorKind::PermissionDenied, 11),
+    (ErrorKind::Protocol, 12),
+    (ErrorKind::ReadOnly, 13),
+    (ErrorKind::Refused, 14),
+    (ErrorKind::Requirement, 15),
+    (ErrorKind::SourceChanged, 16),
+    (ErrorKind::SourceVanished, 17),
+    (ErrorKind::TimedOut, 18),
+    (ErrorKind::Unauthenticated, 19),
+    (ErrorKind::Unsupported, 20),
+    (ErrorKind::Usage, 21),
+    (ErrorKind::WriteOnly, 22),
+];
+
+/// Returns the number of a kind of error.
+pub fn number_of_kind(kind: ErrorKind) -> u8 {
+    // The match makes a new kind fail to compile until it has a number.
+    match kind {
+        ErrorKind::Conflict
+        | ErrorKind::Cancelled
+        | ErrorKind::ConnectionLost
+        | ErrorKind::Corrupt
+        | ErrorKind::BeyondGrant
+        | ErrorKind::Io
+        | ErrorKind::Locked
+        | ErrorKind::NoInodes
+        | ErrorKind::NoSpace
+        | ErrorKind::NotFound
+        | ErrorKind::PermissionDenied
+        | ErrorKind::Protocol
+        | ErrorKind::ReadOnly
+        | ErrorKind::Refused
+        | ErrorKind::Requirement
+        | ErrorKind::SourceChanged
+        | ErrorKind::SourceVanished
+        | ErrorKind::TimedOut
+        | ErrorKind::Unauthenticated
+        | ErrorKind::Unsupported
+        | ErrorKind::Usage
+        | ErrorKind::WriteOnly => {}
+    }
+    KINDS.iter().find(|(known, _)| *known == kind).map_or(0, |(_, number)| *number)
+}
+
+/// Returns the kind of error with this number.
+pub fn kind_of_number(number: u8) -> Option<ErrorKind> {
+    KINDS.iter().find(|(_, known)| *known == number).map(|(kind, _)| *kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_number_of_its_own() {
+        for (kind, number) in KINDS {
+            assert_eq!((number_of_kind(kind), kind_of_number(number)), (number, Some(kind)));
+        }
+        assert_eq!(kind_of_number(0), None);
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_others_refused() {
+        let long = "x".repeat(FAILURE_TEXT_BYTES_MAX + 1);
+        let error = Error::new(ErrorKind::Io, "reading", long).at(vec![b'a'; 3 * FAILURE_PATH_BYTES_MAX]);
+        let failure = Failure { path: b"a\xff".to_vec(), error };
+        assert!(FailureRow { root: 0, failure: failure.clone() }.check().is_err());
+        let row = FailureRow::new(0, &failure);
+        row.check().unwrap();
+        assert_eq!(row.failure.error.detail.len(), FAILURE_TEXT_BYTES_MAX);
+        assert_eq!(row.failure.path, failure.path);
+    }
+}

@@ -1,0 +1,25 @@
+//! The fleet: runs that several machines share, and the ledger that is the truth about them.
+//!
+//! A run is divided into units ([`unit`]). A broker works on a unit for as long as its lease lasts ([`lease`]). Everything that
+//! is decided about units is one pure function ([`transition`]), and everything that is decided at all is a
+//! [`change`] that a [`ledger`] applies: durably, and several in one transaction.
+//!
+//! No clock is read here, and nothing random is drawn: both are given.
+
+pub mod audit;
+pub mod broker;
+pub mod change;
+pub mod failure;
+pub mod ids;
+pub mod lease;
+pub mod ledger;
+mod limits;
+pub mod link_name;
+pub mod names;
+pub mod open_directory;
+pub mod relationship;
+pub mod run;
+pub mod token;
+pub mod transition;
+pub mod unit;
+pub mod unit_counters;

@@ -1,0 +1,253 @@
+//! Units: the shares of a run that are handed out, and the bytes in which a ledger keeps their work.
+
+use std::collections::HashSet;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::path::{EntryPath, NAME_BYTES_MAX};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::UnitKey;
+use crate::lease::UnitState;
+use crate::limits::check_at_most;
+use crate::link_name::LinkRange;
+use crate::names::GroupName;
+use crate::open_directory::DirectoryRange;
+
+/// The maximum number of items of a unit.
+pub const UNIT_ITEMS_MAX: usize = 10_000;
+/// The maximum length of a unit's work as kept, in bytes: one message of the bus.
+pub const UNIT_WORK_BYTES_MAX: usize = 1 << 20;
+/// The first byte of kept work: the version of its form.
+const WORK_FORM: u8 = 1;
+
+/// The part of an item that belongs to the unit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ItemPart {
+    /// All of a file, or of a directory with everything below it.
+    Whole,
+    /// The entries of a directory whose names lie in a range by their bytes, with everything below them.
+    Names {
+        /// The name behind which the range begins; from the first if there is none.
+        after: Option<Vec<u8>>,
+        /// The last name of the range; to the end if there is none.
+        until: Option<Vec<u8>>,
+    },
+}
+
+/// One entry of the source, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitItem {
+    /// The index of the source's root.
+    pub root: u16,
+    /// The path below that root. The run says where it belongs at the target.
+    pub path: EntryPath,
+    /// The part.
+    pub part: ItemPart,
+}
+
+/// The work of a unit. The phase of the run says what is done with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnitWork {
+    /// Entries of the source.
+    Items(Vec<UnitItem>),
+    /// The recorded names of files with several, in a range: the ledger has them.
+    Links(LinkRange),
+    /// The open directories in a range: the ledger has them.
+    Directories(DirectoryRange),
+}
+
+/// A unit without its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitRecord {
+    /// The unit.
+    pub key: UnitKey,
+    /// The group whose brokers may lease it.
+    pub group: GroupName,
+    /// Its state.
+    pub state: UnitState,
+}
+
+/// The items of a unit by their paths.
+#[derive(Debug)]
+pub struct WorkCoverage<'a>(HashSet<(u16, &'a [u8])>);
+
+impl WorkCoverage<'_> {
+    /// Returns true if an entry is one of the items, or lies below one.
+    pub fn has(&self, root: u16, path: &EntryPath) -> bool {
+        let path = path.as_bytes();
+        let above =
+            path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| &path[..slash]);
+        above.chain([&b""[..], path]).any(|above| self.0.contains(&(root, above)))
+    }
+}
+
+/// The kept form of an item.
+#[derive(Serialize, Deserialize)]
+struct KeptItem {
+    root: u16,
+    path: Vec<u8>,
+    part: ItemPart,
+}
+
+/// The kept form of the work.
+#[derive(Serialize, Deserialize)]
+enum KeptWork {
+    Items(Vec<KeptItem>),
+    Links(LinkRange),
+    Directories(DirectoryRange),
+}
+
+impl UnitItem {
+    /// Creates an item that is all of an entry.
+    pub fn whole(root: u16, path: EntryPath) -> Self {
+        Self { root, path, part: ItemPart::Whole }
+    }
+}
+
+impl UnitWork {
+    /// Returns the bytes to keep.
+    ///
+    /// # Errors
+    /// `Usage` if the work is more than one unit may have.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        self.check()?;
+        let kept = match self {
+            Self::Items(items) => KeptWork::Items(items.iter().map(UnitItem::kept).collect()),
+            Self::Links(range) => KeptWork::Links(range.clone()),
+            Self::Directories(range) => KeptWork::Directories(range.clone()),
+        };
+        let bytes = postcard::to_extend(&kept, vec![WORK_FORM]).map_err(|error| undecodable(&error))?;
+        check_at_most("the bytes of a unit's work", bytes.len(), UNIT_WORK_BYTES_MAX)?;
+        Ok(bytes)
+    }
+
+    /// Reads what [`UnitWork::encode`] returned.
+    ///
+    /// # Errors
+    /// `Corrupt` for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let Some((&WORK_FORM, rest)) = bytes.split_first() else {
+            return Err(undecodable(&"its form is not known"));
+        };
+        let (kept, rest) = postcard::take_from_bytes(rest).map_err(|error| undecodable(&error))?;
+        if !rest.is_empty() {
+            return Err(undecodable(&"bytes follow it"));
+        }
+        let work = match kept {
+            KeptWork::Items(items) => {
+                Self::Items(items.into_iter().map(KeptItem::item).collect::<Result<_>>()?)
+            }
+            KeptWork::Links(range) => Self::Links(range),
+            KeptWork::Directories(range) => Self::Directories(range),
+        };
+        work.check().map_err(|error| undecodable(&error))?;
+        Ok(work)
+    }
+
+    /// Returns the entries that belong to this work.
+    pub fn coverage(&self) -> WorkCoverage<'_> {
+        let items: &[UnitItem] = match self {
+            Self::Items(items) => items,
+            Self::Links(_) | Self::Directories(_) => &[],
+        };
+        WorkCoverage(items.iter().map(|item| (item.root, item.path.as_bytes())).collect())
+    }
+
+    /// Checks the lengths, except that of all the work together.
+    ///
+    /// # Errors
+    /// `Usage`
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Items(items) => {
+                check_at_most("the items of a unit", items.len(), UNIT_ITEMS_MAX)?;
+                items.iter().try_for_each(UnitItem::check)
+            }
+            Self::Links(range) => range.check(),
+            Self::Directories(range) => range.check(),
+        }
+    }
+}
+
+impl UnitItem {
+    fn kept(&self) -> KeptItem {
+        KeptItem { root: self.root, path: self.path.as_bytes().to_vec(), part: self.part.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        let ItemPart::Names { after, until } = &self.part else { return Ok(()) };
+        [after, until]
+            .into_iter()
+            .flatten()
+            .try_for_each(|name| check_at_most("the bytes of a name", name.len(), NAME_BYTES_MAX))
+    }
+}
+
+impl KeptItem {
+    fn item(self) -> Result<UnitItem> {
+        let path = EntryPath::new(self.path).map_err(|error| undecodable(&error))?;
+        Ok(UnitItem { root: self.root, path, part: self.part })
+    }
+}
+
+fn undecodable(cause: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corrupt, "reading the work of a unit", cause.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(text: &str) -> EntryPath {
+        EntryPath::new(text).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn work_is_read_back(names in proptest::collection::vec("[a-z\u{e9}]{1,9}(/[a-z]{1,3}){0,3}", 0..9), root: u16) {
+            let part = |index: usize| match index % 3 {
+                0 => ItemPart::Whole,
+                1 => ItemPart::Names { after: None, until: Some(vec![0xff, 0xfe]) },
+                _ => ItemPart::Names { after: Some(b"a".to_vec()), until: None },
+            };
+            let item = |(index, name): (usize, &String)| UnitItem { root, path: path(name), part: part(index) };
+            let work = UnitWork::Items(names.iter().enumerate().map(item).collect());
+            prop_assert_eq!(UnitWork::decode(&work.encode().unwrap()).unwrap(), work);
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_refused_or_read(bytes: Vec<u8>) {
+            let _ = UnitWork::decode(&bytes);
+            let _ = UnitWork::decode(&[&[WORK_FORM], &bytes[..]].concat());
+        }
+    }
+
+    #[test]
+    fn too_much_work_is_refused() {
+        let items = |count| UnitWork::Items(vec![UnitItem::whole(0, path("a")); count]);
+        assert!(items(UNIT_ITEMS_MAX).encode().is_ok());
+        assert_eq!(items(UNIT_ITEMS_MAX + 1).encode().unwrap_err().kind, ErrorKind::Usage);
+        let long = path(&vec!["x".repeat(200); 20].join("/"));
+        assert!(UnitWork::Items(vec![UnitItem::whole(0, long); 300]).encode().is_err());
+        let name = |length| {
+            UnitWork::Items(vec![UnitItem {
+                root: 0,
+                path: path("a"),
+                part: ItemPart::Names { after: Some(vec![b'a'; length]), until: None },
+            }])
+        };
+        assert!(name(NAME_BYTES_MAX).encode().is_ok() && name(NAME_BYTES_MAX + 1).encode().is_err());
+    }
+
+    #[test]
+    fn entries_outside_are_told_from_those_inside() {
+        let work =
+            UnitWork::Items(vec![UnitItem::whole(1, path("a/b")), UnitItem::whole(2, EntryPath::root())]);
+        let covers = work.coverage();
+        assert!(covers.has(1, &path("a/b")) && covers.has(1, &path("a/b/c")) && covers.has(2, &path("x/y")));
+        assert!(covers.has(2, &EntryPath::root()) && !covers.has(1, &EntryPath::root()));
+        assert!(!covers.has(0, &path("a/b")) && !covers.has(1, &path("a/bc")) && !covers.has(1, &path("a")));
+    }
+}

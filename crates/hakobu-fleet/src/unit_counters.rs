@@ -1,0 +1,71 @@
+//! The counters of a unit, and their sum over the committed units of a run.
+
+use hakobu_core::counters::CounterTotals;
+use serde::{Deserialize, Serialize};
+
+macro_rules! unit_counters {
+    ($( $name:ident ),* $(,)?) => {
+        /// The counters of committed units, with the meaning that they have in [`CounterTotals`]. They are kept by their names,
+        /// so that a later version may have others.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        #[allow(missing_docs)]
+        pub struct UnitCounters { $( pub $name: u64, )* }
+
+        impl UnitCounters {
+            /// Adds the counters of a unit.
+            pub fn add(&mut self, unit: &Self) {
+                $( self.$name = self.$name.saturating_add(unit.$name); )*
+            }
+        }
+
+        impl From<&CounterTotals> for UnitCounters {
+            fn from(totals: &CounterTotals) -> Self {
+                Self { $( $name: totals.$name, )* }
+            }
+        }
+    };
+}
+
+unit_counters!(
+    entries_scanned,
+    bytes_scanned,
+    entries_created,
+    entries_updated,
+    entries_unchanged,
+    bytes_unchanged,
+    entries_attributes_only,
+    entries_different,
+    entries_compared,
+    entries_only_in_target,
+    entries_deleted,
+    entries_skipped,
+    entries_failed,
+    directories_created,
+    source_read_bytes,
+    target_written_bytes,
+    cloned_bytes,
+    zeros_skipped_bytes,
+    bytes_kept,
+    bytes_resumed,
+    source_requests,
+    target_requests,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_stay_at_the_largest_number() {
+        let mut sum = UnitCounters { bytes_scanned: u64::MAX - 1, entries_scanned: 1, ..Default::default() };
+        sum.add(&UnitCounters { bytes_scanned: 5, entries_scanned: 2, ..Default::default() });
+        assert_eq!((sum.bytes_scanned, sum.entries_scanned), (u64::MAX, 3));
+    }
+
+    #[test]
+    fn counters_of_another_version_are_read() {
+        let read: UnitCounters = serde_json::from_str(r#"{"entries_created":3,"entries_dreamt":9}"#).unwrap();
+        assert_eq!(read, UnitCounters { entries_created: 3, ..Default::default() });
+    }
+}

@@ -1,0 +1,10 @@
+//! One suite for all ledgers, and what only a ledger in a file does.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+
+mod conformance;
+mod crash;
+mod files;
+mod model;
+mod rate;
+mod samples;

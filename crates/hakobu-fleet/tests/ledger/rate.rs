@@ -1,0 +1,131 @@
+//! The rate at which units pass through a ledger, and the space that they take.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hakobu_core::entry::Inode;
+use hakobu_fleet::change::{LedgerAnswer, UnitResult};
+use hakobu_fleet::ids::RunId;
+use hakobu_fleet::ledger::Ledger;
+use hakobu_fleet::ledger::sqlite::SqliteLedger;
+use hakobu_fleet::link_name::{LinkNameRow, PackLimits};
+use hakobu_fleet::run::RunOutcome;
+
+use crate::samples::*;
+
+/// The units that the leader takes together: those of 20 ms at 1 000 a second.
+const BATCH: usize = 20;
+/// A path of usual length.
+const DIRECTORY: &str = "some/directory/of-a-tree/with-a-number-1234";
+
+/// Leases and commits units in batches, each of which adds as many. Returns the time and the number of units.
+fn pass(ledger: &mut SqliteLedger, run: RunId, units: u64) -> Duration {
+    let begun = Instant::now();
+    for batch in 0..units / BATCH as u64 {
+        let ready = ledger.ready_units(run, None, BATCH).unwrap();
+        assert_eq!(ready.len(), BATCH);
+        let leases = ready
+            .iter()
+            .map(|unit| lease_change(unit.key, "one", unit.state.epoch.get(), batch, batch + 30_000));
+        let answers = ledger.apply(&leases.collect::<Vec<_>>()).unwrap();
+        let commits = answers.iter().map(|answer| {
+            let LedgerAnswer::Leased(lease) = answer else { panic!("{answer:?}") };
+            let result = UnitResult { children: vec![work(&[DIRECTORY])], ..Default::default() };
+            commit_change(lease.key, "one", lease.epoch, result)
+        });
+        let answers = ledger.apply(&commits.collect::<Vec<_>>()).unwrap();
+        assert!(answers.iter().all(|answer| *answer == LedgerAnswer::Committed));
+    }
+    begun.elapsed()
+}
+
+fn size(file: &Path) -> u64 {
+    std::fs::metadata(file).unwrap().len()
+}
+
+/// Returns the time that this thread's process spent on processors.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 10)
+}
+
+fn measure(units: u64) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = directory.path().join("ledger.db");
+    let mut ledger = SqliteLedger::open(&file).unwrap();
+    let run = start(&mut ledger, vec![work(&[DIRECTORY]); BATCH]);
+    let before = processor_time();
+    let time = pass(&mut ledger, run, units);
+    let busy = processor_time() - before;
+    let copy = directory.path().join("compact");
+    ledger.back_up(&copy).unwrap();
+    let during = size(&copy) / units;
+    apply(&mut ledger, end(run, RunOutcome::Cancelled));
+    let swept = Instant::now();
+    while ledger.sweep(10_000).unwrap() {}
+    let swept = swept.elapsed();
+    let copy = directory.path().join("ended");
+    ledger.back_up(&copy).unwrap();
+    println!(
+        "{units} units: {:.0} a second, {:.2} ms of a processor each, {during} bytes each during the run, \
+         {} bytes in all after it, swept in {swept:?}",
+        units as f64 / time.as_secs_f64(),
+        busy.as_secs_f64() * 1e3 / units as f64,
+        size(&copy),
+    );
+    assert!(during <= 200, "{during} bytes of each unit");
+    assert!(size(&copy) <= 1 << 20, "an ended run leaves little");
+}
+
+#[test]
+fn committed_units_take_little_space() {
+    measure(4_000);
+}
+
+/// Measures, and is worth running in a release build on a disk that is not busy.
+#[test]
+#[ignore = "takes long"]
+fn long_rate_of_units() {
+    measure(200_000);
+}
+
+#[test]
+#[ignore = "takes long"]
+fn long_million_groups_of_links() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = directory.path().join("ledger.db");
+    let mut ledger = SqliteLedger::open(&file).unwrap();
+    let run = start(&mut ledger, vec![work(&[""]); 100]);
+    let begun = Instant::now();
+    for (batch, unit) in (0u64..).zip(ledger.ready_units(run, None, 100).unwrap()) {
+        let names = (0..20_000u64).map(|name| {
+            // Both names of a group are recorded by different units, far apart.
+            let number = (batch * 20_000 + name) % 1_000_000;
+            let inode = Inode { file_system: 64, number: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
+            let path = path(&format!("tree/directory-{:04}/name-{batch}-{name}", name / 100));
+            LinkNameRow { inode, size: 4096, root: 0, path }
+        });
+        let result = UnitResult { link_names: names.collect(), ..Default::default() };
+        let leased = lease(&mut ledger, unit.key, "one", 0);
+        let answer = apply(&mut ledger, commit_change(unit.key, "one", leased.epoch, result));
+        assert_eq!(answer, LedgerAnswer::Committed);
+    }
+    let recorded = begun.elapsed();
+    let begun = Instant::now();
+    let (mut after, mut groups, mut packs) = (None, 0, 0);
+    while let Some(pack) = ledger.link_pack(run, after.as_ref(), PackLimits::default()).unwrap() {
+        assert!(pack.groups.iter().all(|group| group.names.len() == 2));
+        (groups, packs) = (groups + pack.groups.len(), packs + 1);
+        after = Some(pack.last);
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    println!(
+        "recorded in {recorded:?}, read in {packs} packs in {:?}, {} bytes, {peak}",
+        begun.elapsed(),
+        size(&file)
+    );
+    assert_eq!(groups, 1_000_000);
+}
