@@ -8,8 +8,9 @@ use super::pending_entries::PendingEntries;
 use crate::counters::LaneCounters;
 use crate::endpoint::Change;
 use crate::entry::{Attributes, EntryKind, FileTime};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::EntryAction;
+use crate::exchange::{DirectoryEnd, DirectoryOutcome, DirectoryShare, SharePlace};
 use crate::handle::Cursor;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
@@ -64,6 +65,28 @@ pub(super) enum CountedDirectory {
     OnlyInTarget,
     /// None: it only leads to an entry that the user named.
     Not,
+}
+
+impl From<DirectoryOutcome> for CountedDirectory {
+    fn from(outcome: DirectoryOutcome) -> Self {
+        match outcome {
+            DirectoryOutcome::Created => Self::Created,
+            DirectoryOutcome::Updated => Self::Updated,
+            DirectoryOutcome::AttributesOnly => Self::AttributesOnly,
+            DirectoryOutcome::Unchanged => Self::Unchanged,
+        }
+    }
+}
+
+/// The part of a directory that another run has given away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenPart {
+    /// Nothing: this run has found it.
+    Nothing,
+    /// All in it, or only its attributes.
+    Directory,
+    /// Some names in it.
+    Names,
 }
 
 /// The attributes of a directory that have to be set in any case.
@@ -128,10 +151,16 @@ pub(super) struct DirectoryNode {
     shrinks: AtomicBool,
     /// True if it is among the failures; each is reported once.
     failed: AtomicBool,
+    /// True if another run works on something in or below it.
+    open: AtomicBool,
     /// True if something in it could not be removed.
     stuck: AtomicBool,
     /// True if a filter rule excludes something in it, so that it stays.
     spared: AtomicBool,
+    /// The part of it that another run has given away.
+    given: GivenPart,
+    /// True if it is certain that the directories above it are those that were copied last.
+    is_above_settled: bool,
     /// The proof that it is the directory that was copied last.
     proof: DirectoryProof,
     /// The time of the last change of the source's directory when it was listed, if its upload must prove something.
@@ -167,11 +196,53 @@ impl DirectoryNode {
 
     /// Returns a directory whose scan is pending, with the proof for it.
     pub fn with_proof(
+        place: (Vec<Origin>, EntryPath),
+        end: (Option<Attributes>, CountedDirectory),
+        parent: Option<Arc<DirectoryNode>>,
+        proof: (TouchedAttributes, DirectoryProof, Option<FileTime>),
+    ) -> Arc<Self> {
+        Arc::new(Self::build(place, end, parent, proof))
+    }
+
+    /// Returns a directory that another run has given away.
+    pub fn given(
+        share: &DirectoryShare,
+        end: (Option<Attributes>, CountedDirectory),
+        proof: (TouchedAttributes, DirectoryProof, Option<FileTime>),
+    ) -> Arc<Self> {
+        let DirectoryShare { place, is_above_settled } = share;
+        let origin = Origin::whole(place.root, place.source.clone());
+        Arc::new(Self {
+            top_names: place.top_names,
+            given: GivenPart::Directory,
+            is_above_settled: *is_above_settled,
+            ..Self::build((vec![origin], place.target.clone()), end, None, proof)
+        })
+    }
+
+    /// Returns the directory of names that another run has given away. It is not itself copied.
+    pub fn of_names(origin: Origin, target: EntryPath, top_names: u16) -> Arc<Self> {
+        let end = (None, CountedDirectory::Not);
+        let proof = (TouchedAttributes::Not, DirectoryProof::NotNeeded, None);
+        let node = Self::build((vec![origin], target), end, None, proof);
+        Arc::new(Self { top_names, given: GivenPart::Names, ..node })
+    }
+
+    /// Returns a directory in which everything is done, apart from its own attributes.
+    pub fn ending(end: &DirectoryEnd) -> Arc<Self> {
+        let counted = end.outcome.map_or(CountedDirectory::Not, CountedDirectory::from);
+        let share = DirectoryShare { place: end.place.clone(), is_above_settled: false };
+        let touched = TouchedAttributes::new(end.is_touched, end.extended);
+        let proof = if end.is_unproven { DirectoryProof::Missing } else { DirectoryProof::NotNeeded };
+        Self::given(&share, (Some(end.attributes), counted), (touched, proof, end.listed_ctime))
+    }
+
+    fn build(
         (origins, target): (Vec<Origin>, EntryPath),
         (attributes, counted): (Option<Attributes>, CountedDirectory),
         parent: Option<Arc<DirectoryNode>>,
         (touched, proof, listed_ctime): (TouchedAttributes, DirectoryProof, Option<FileTime>),
-    ) -> Arc<Self> {
+    ) -> Self {
         if let Some(parent) = &parent {
             parent.hold(1);
         }
@@ -180,7 +251,8 @@ impl DirectoryNode {
             Some(parent) if !parent.is_above_top() => parent.top_names,
             _ => target.names().count() as u16,
         };
-        Arc::new(Self {
+        let is_above_settled = parent.as_ref().is_none_or(|parent| parent.is_settled());
+        Self {
             top_names,
             origins,
             target,
@@ -193,11 +265,14 @@ impl DirectoryNode {
             touched: AtomicBool::new(touched != TouchedAttributes::Not),
             shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            open: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
+            given: GivenPart::Nothing,
+            is_above_settled,
             proof,
             listed_ctime,
-        })
+        }
     }
 
     /// Returns true if it is certain that it is the directory that was copied last.
@@ -222,7 +297,70 @@ impl DirectoryNode {
 
     /// Returns true if the user named this directory.
     pub fn is_top(&self) -> bool {
-        !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
+        let is_found = self.given == GivenPart::Nothing;
+        is_found && !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
+    }
+
+    /// Returns true if this run only copies names in it that another run has found and counted.
+    pub fn has_given_names(&self) -> bool {
+        self.given == GivenPart::Names
+    }
+
+    /// Returns the place of an entry in it that has a name of its own at the source.
+    pub fn place_of(&self, origin: &Origin, name: &[u8]) -> Result<SharePlace> {
+        let (source, target) = (origin.path.join(name)?, self.target.join(name)?);
+        Ok(SharePlace { root: origin.root, source, target, top_names: self.top_names })
+    }
+
+    /// Returns this directory as a share, if another run would do the same with it.
+    pub fn share(&self) -> Option<DirectoryShare> {
+        let [origin] = &self.origins[..] else { return None };
+        let replaces = self.counted == CountedDirectory::Updated;
+        let is_tree = origin.only.is_none() && self.given != GivenPart::Names && !self.is_doomed();
+        (is_tree && !replaces && !self.is_top())
+            .then(|| DirectoryShare { place: self.place(origin), is_above_settled: self.is_above_settled })
+    }
+
+    fn place(&self, origin: &Origin) -> SharePlace {
+        let (source, target) = (origin.path.clone(), self.target.clone());
+        SharePlace { root: origin.root, source, target, top_names: self.top_names }
+    }
+
+    /// Records that another run works on something in it or below it, so that it and its parents stay open.
+    pub fn open(&self) {
+        let mut node = Some(self);
+        // Above a directory that is open, all are.
+        while let Some(open) = node.filter(|node| !node.open.swap(true, Ordering::Relaxed)) {
+            node = open.parent.as_deref();
+        }
+    }
+
+    /// Returns true if another run works on something in it or below it.
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Returns what is left to do for it once all runs are done with what is below it; `None` if it only has to be counted.
+    pub fn end(&self, is_examined: bool) -> Option<DirectoryEnd> {
+        let (attributes, origin) = (self.attributes?, self.first()?);
+        let outcome = match self.counted {
+            _ if self.failed.load(Ordering::Relaxed) => None,
+            CountedDirectory::Created => Some(DirectoryOutcome::Created),
+            CountedDirectory::Updated => Some(DirectoryOutcome::Updated),
+            CountedDirectory::AttributesOnly => Some(DirectoryOutcome::AttributesOnly),
+            CountedDirectory::Unchanged => Some(DirectoryOutcome::Unchanged),
+            CountedDirectory::Different | CountedDirectory::OnlyInTarget | CountedDirectory::Not => None,
+        };
+        Some(DirectoryEnd {
+            place: self.place(origin),
+            attributes,
+            outcome,
+            is_touched: self.is_set(),
+            extended: self.extended,
+            is_unproven: self.is_unproven(),
+            is_examined,
+            listed_ctime: self.listed_ctime,
+        })
     }
 
     /// Returns its path relative to the top, for filter rules. The path ends in a slash unless it is empty.
@@ -250,8 +388,11 @@ impl DirectoryNode {
             touched: AtomicBool::new(false),
             shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            open: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
+            given: GivenPart::Nothing,
+            is_above_settled: false,
             proof: DirectoryProof::default(),
             listed_ctime: None,
             top_names: parent.top_names,
@@ -508,6 +649,12 @@ impl DirectoryTask {
     /// Returns a task for a directory that has not been listed at the source.
     pub fn new(node: Arc<DirectoryNode>, target: TargetState) -> Self {
         Self { node, target, known: None }
+    }
+
+    /// Returns true if another run can scan the directory from its beginning.
+    pub fn may_be_given(&self) -> bool {
+        let is_plain = !self.target.is_begun() && !matches!(self.target, TargetState::Occupied);
+        is_plain && self.node.share().is_some()
     }
 }
 

@@ -12,6 +12,7 @@ use super::large::{IfDifferent, LargeFile};
 use super::node::{DirectoryNode, DirectoryTask, TargetState};
 use crate::counters::LaneCounters;
 use crate::endpoint::Picks;
+use crate::exchange::WorkDemand;
 
 /// The number of waiting packs at which scanning pauses.
 const PACKS_MAX: usize = 256;
@@ -21,6 +22,9 @@ const PACKS_FEW: usize = 4;
 const FILES_MAX: usize = 1024;
 /// The maximum number of open drafts. Each takes one of the target's file descriptors (1024 by default).
 const DRAFTS_MAX: usize = 512;
+
+/// The maximum number of directories that are given away at a time, unless all are.
+const SHARES_AT_ONCE: usize = 1000;
 
 /// A pack to read and store.
 #[derive(Clone, Debug)]
@@ -234,7 +238,7 @@ impl TaskQueue {
     pub fn release(&self, node: &Arc<DirectoryNode>, counters: &LaneCounters) {
         let mut node = node;
         while node.release() {
-            if node.has_end() {
+            if node.has_end() || node.is_open() {
                 let mut state = self.lock();
                 state.outstanding += 1;
                 let is_first = state.finished.is_empty();
@@ -252,6 +256,34 @@ impl TaskQueue {
                 None => return,
             }
         }
+    }
+
+    /// Takes directories that no lane has begun, to give them away: those that have waited longest, which are nearest to the
+    /// root. Each counts as waiting until [`TaskQueue::given`].
+    pub fn take_shares(&self, demand: WorkDemand) -> Vec<DirectoryTask> {
+        let mut state = self.lock();
+        let waiting = state.directories.len();
+        let mut left = match demand {
+            WorkDemand::Nothing => 0,
+            WorkDemand::Half => waiting.div_ceil(2).min(SHARES_AT_ONCE),
+            WorkDemand::All => waiting,
+        };
+        let is_taken = |task: &mut DirectoryTask| {
+            let is_taken = left > 0 && task.may_be_given();
+            left -= usize::from(is_taken);
+            is_taken
+        };
+        state.directories.extract_if(.., is_taken).collect()
+    }
+
+    /// Records that directories now belong to another run. Those above them must be open.
+    pub fn given(&self, tasks: &[DirectoryTask]) {
+        let counters = LaneCounters::default();
+        for parent in tasks.iter().filter_map(|task| task.node.parent.as_ref()) {
+            // An open directory is counted later.
+            self.release(parent, &counters);
+        }
+        self.scanned(tasks.len() as u64);
     }
 
     /// Takes the finished directories, in an order in which their attributes may be set.

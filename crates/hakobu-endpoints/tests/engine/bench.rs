@@ -147,6 +147,7 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
         tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
         changes: &(),
         cancel: &order.cancel,
+        exchange: None,
     };
     let summary = run(&setup);
     Made {

@@ -66,6 +66,7 @@ pub fn run_between(
         tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
         changes: &(),
         cancel,
+        exchange: None,
     };
     run(&setup)
 }
