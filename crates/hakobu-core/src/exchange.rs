@@ -104,7 +104,7 @@ pub struct DirectoryEnd {
     pub place: SharePlace,
     /// The attributes that it has at the source.
     pub attributes: Attributes,
-    /// What it counts as; `None` if it is among the failures.
+    /// The result that it counts as; `None` if it is among the failures.
     pub outcome: Option<DirectoryOutcome>,
     /// True if its attributes are set even if the target shows the same.
     pub is_touched: bool,
@@ -119,7 +119,7 @@ pub struct DirectoryEnd {
     pub listed_ctime: Option<FileTime>,
 }
 
-/// What becomes of a directory that the source has.
+/// The result for a directory that the source has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryOutcome {
     /// The target did not have it.

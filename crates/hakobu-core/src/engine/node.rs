@@ -838,6 +838,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_away_is_the_same_in_another_run() {
+        let top = whole("a/b", CountedDirectory::Unchanged, None);
+        let inner = whole("a/b/c", CountedDirectory::Created, Some(&top));
+        let share = inner.share().unwrap();
+        assert_eq!((share.place.top_names, share.is_above_settled), (2, top.is_settled()));
+        let end = |node: &DirectoryNode| node.end(true).unwrap();
+        let proof = (TouchedAttributes::WithExtended, DirectoryProof::Missing, Some(FileTime::default()));
+        let given = DirectoryNode::given(&share, (inner.attributes, CountedDirectory::Created), proof);
+        assert_eq!((given.below_top(), given.is_top()), (b"c/".to_vec(), false));
+        assert_eq!(given.share(), Some(share), "it may be given away once more");
+        let below = whole("a/b/c/d", CountedDirectory::Updated, Some(&given));
+        assert_eq!((below.below_top(), below.share()), (b"c/d/".to_vec(), None));
+        // What is left to do survives, and so does the result.
+        let ending = DirectoryNode::ending(&end(&given));
+        assert_eq!(end(&ending), end(&given));
+        assert!(ending.is_set() && ending.extended && ending.is_unproven() && !ending.is_open());
+        assert_eq!(counters(&ending), [("created", 1)]);
+        given.fail();
+        assert_eq!(counters(&DirectoryNode::ending(&end(&given))), []);
+        let names = DirectoryNode::of_names(Origin::whole(0, path("x")), path("a/b/c"), 2);
+        assert_eq!((names.below_top(), names.end(true), names.share()), (b"c/".to_vec(), None, None));
+    }
+
+    #[test]
     fn rules_are_relative_to_what_the_user_named() {
         // The contents of a directory.
         let top = whole("a/b", CountedDirectory::Unchanged, None);

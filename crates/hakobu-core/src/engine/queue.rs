@@ -561,6 +561,50 @@ mod tests {
         assert_eq!([(); 2].map(|()| taken(&queue, 0)), ["1 directories", "directory e"]);
     }
 
+    /// Takes directories to give them away, and returns their paths.
+    fn shares(queue: &TaskQueue, demand: WorkDemand) -> Vec<String> {
+        let tasks = queue.take_shares(demand);
+        let shares = tasks.iter().map(|task| task.node.share().unwrap().place.target.to_string()).collect();
+        tasks.iter().filter_map(|task| task.node.parent.as_ref()).for_each(|parent| parent.open());
+        queue.given(&tasks);
+        queue.complete(tasks.len() as u64);
+        shares
+    }
+
+    #[test]
+    fn the_directories_that_wait_longest_are_given_away_and_those_above_stay_open() {
+        let (queue, counters) = (TaskQueue::new(false, 24), LaneCounters::default());
+        let top = node("top", None);
+        let inner = node("top/a", Some(top.clone()));
+        let task = |name: &str, parent: &Arc<DirectoryNode>, target| {
+            DirectoryTask::new(node(name, Some(parent.clone())), target)
+        };
+        queue.add(vec![DirectoryTask::new(top.clone(), TargetState::Absent)], Vec::new(), Vec::new());
+        queue.start();
+        assert_eq!(shares(&queue, WorkDemand::All), [""; 0], "the user named it");
+        assert_eq!(taken(&queue, 0), "directory top");
+        let below = ["top/b", "top/c", "top/d"].map(|name| task(name, &top, TargetState::Unknown));
+        queue.add(below.into(), Vec::new(), Vec::new());
+        let rest = TargetState::Rest(crate::handle::Cursor::new(()));
+        let begun = [rest, TargetState::Occupied].map(|target| task("top/a/begun", &inner, target));
+        queue.add(begun.into(), Vec::new(), Vec::new());
+        queue.add(vec![task("top/a/x", &inner, TargetState::Absent)], Vec::new(), Vec::new());
+        assert_eq!(shares(&queue, WorkDemand::Nothing), [""; 0]);
+        // The order is that of the stack: `top/b` would have been taken first of the three.
+        assert_eq!(shares(&queue, WorkDemand::Half), ["top/d", "top/c", "top/b"]);
+        assert!(top.is_open() && !inner.is_open());
+        assert_eq!(shares(&queue, WorkDemand::All), ["top/a/x"]);
+        assert!(inner.is_open());
+        // An open directory is passed on when all that the run does in it is done.
+        queue.release(&top, &counters);
+        (0..3).for_each(|_| queue.release(&inner, &counters));
+        let finished: Vec<_> = queue.take_finished().iter().map(|node| node.target.to_string()).collect();
+        assert_eq!(finished, ["top/a", "top"]);
+        assert_eq!(counters.entries_created.get(), 0);
+        queue.scanned(3);
+        assert!(queue.scan_done());
+    }
+
     #[test]
     fn a_run_is_over_when_all_that_was_begun_is_done() {
         let queue = TaskQueue::new(false, 24);

@@ -114,7 +114,9 @@ impl Worker<'_> {
 
     /// Passes on the directories that stay open. Returns the others.
     pub(super) fn leave_open(&self, finished: Vec<Arc<DirectoryNode>>) -> Vec<Arc<DirectoryNode>> {
-        let Some(exchange) = self.shared.setup.exchange else { return finished };
+        let Some(exchange) = self.shared.setup.exchange.filter(|_| !finished.is_empty()) else {
+            return finished;
+        };
         let (open, closed): (Vec<_>, Vec<_>) = finished.into_iter().partition(|node| node.is_open());
         let is_examined = self.shared.record.is_clean();
         let mut ends = Vec::with_capacity(open.len());
