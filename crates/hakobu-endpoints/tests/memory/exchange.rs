@@ -209,3 +209,33 @@ fn a_directory_that_changed_after_it_was_listed_is_not_proven() {
     assert!(again.failures.is_empty() && again.counters.entries_created == 1, "{:?}", again.counters);
     assert_eq!(all_of(&**source), all_of(&**objects));
 }
+
+/// Below a directory that was renamed nothing has changed itself, and only the one who gave it away knows.
+#[test]
+fn what_a_directory_brings_along_is_examined_by_whoever_is_given_it() {
+    let (stores, none) = ((Arc::new(MemoryFileSystem::new()), store()), FaultPlan::new(1));
+    let (source, objects) = &stores;
+    for (top, seed) in [("d", 1), ("e", 2)] {
+        let directories = (0..60).map(|number| format!("{top}/p{number:02}"));
+        for at in directories.clone() {
+            let (content, attributes) = (bytes(100, seed), attributes(0o640, 1_000_000_000 + seed as i64));
+            let file = EntryContent::File(content.into());
+            source.put(&path(&format!("{at}/x")), file, &attributes, &Grant::everything()).unwrap();
+        }
+        for at in directories.chain([top.to_owned()]) {
+            let attributes = attributes(0o755, 1_000_000_123);
+            let change = Change::Directory { path: path(&at), attributes, extended: None };
+            source.apply(&change, &Grant::everything()).unwrap();
+        }
+    }
+    copy(source, objects, &contents());
+    for (from, to) in [("d", "t"), ("e", "d"), ("t", "e")] {
+        source.rename(&path(from), &path(to)).unwrap();
+    }
+    let (sums, ends, units) = copy_in_shares(&stores, &none);
+    assert!(units > 20, "{units}");
+    assert_eq!(made(&sums).0, 120, "the files of both directories");
+    end(&stores, ends);
+    assert_eq!(all_of(&**source), all_of(&**objects));
+    assert_eq!(done(&copy(source, objects, &contents())), (0, 0, 0));
+}
