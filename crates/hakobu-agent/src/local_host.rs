@@ -352,6 +352,7 @@ impl LocalHost {
                 tagger,
                 changes: &*self.limits,
                 cancel: &self.stop.cancel,
+                exchange: None,
             });
             ended.store(true, Ordering::Release);
             watch.thread().unpark();
@@ -478,7 +479,7 @@ impl LocalHost {
             Err(error) => return failed(error),
         };
         let (clock, changes, cancel) = (&SystemClock::new(), &*self.limits, &*self.stop.cancel);
-        let setup = Setup { source, target, job, observer, clock, tagger, changes, cancel };
+        let setup = Setup { source, target, job, observer, clock, tagger, changes, cancel, exchange: None };
         let summary = engine::run(&setup);
         RunUsage { summary, peak_memory_bytes: machine::peak_memory_bytes(), ..RunUsage::default() }
     }

@@ -20,6 +20,7 @@ pub mod entry_order;
 pub mod error;
 pub mod event;
 pub mod evidence;
+pub mod exchange;
 pub mod extended;
 pub mod extent;
 pub mod filter;

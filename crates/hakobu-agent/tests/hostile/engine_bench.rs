@@ -166,6 +166,7 @@ pub fn run(
             tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
             changes: &(),
             cancel: &AtomicBool::new(false),
+            exchange: None,
         });
         ended.send(summary).unwrap();
     });

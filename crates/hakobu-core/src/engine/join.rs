@@ -24,6 +24,7 @@ use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failure};
 use crate::entry::{EntryKind, EntryMetadata, Inode, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::NameShare;
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::listing::Listing;
 use crate::losses::LossKind;
@@ -48,6 +49,8 @@ pub(super) struct JoinResults {
     pub links: Vec<(LinkedName, EntryPath)>,
     /// Entries to be removed, without directories. Each is counted as pending in its node.
     pub removals: Vec<EntryPath>,
+    /// Names that another run copies.
+    pub given: Vec<NameShare>,
     /// Entries that have to be examined first, in the order of the parts. Nothing else has been done for them.
     pub unclear: Vec<UnclearEntry>,
 }
@@ -256,7 +259,7 @@ impl<'a> Join<'a> {
         let target = beside.map(|(listing, index)| listing.metadata(index));
         let source = &parts[number].listing;
         let metadata = source.metadata(index);
-        if !self.again {
+        if !self.again && !self.node.has_given_names() {
             if self.is_left_out(source.name(index), metadata) {
                 self.counters.entries_scanned.add(1);
                 return self.counters.entries_skipped.add(1);
@@ -273,6 +276,9 @@ impl<'a> Join<'a> {
                 let beside = beside.map(|(_, index)| index);
                 return self.found.unclear.push(UnclearEntry { part: number, index, beside });
             }
+        }
+        if self.gives_name(source.name(index), metadata) {
+            return;
         }
         if self.verifies() {
             let evidence = self.evidence(source, beside.map(|(listing, _)| listing));

@@ -24,6 +24,7 @@ mod queue;
 mod record;
 mod room;
 mod shared;
+mod shares;
 mod tuner;
 mod tuning;
 mod whole_file;
@@ -72,7 +73,7 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
     let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
     let lanes_max = usize::from(setup.job.lanes_max.min(LANES_MAX)).max(lanes);
     let record = RunRecord::new(lanes_max, setup.source.capabilities(), setup.target.capabilities());
-    let filter = match Filter::new(&setup.job.filter) {
+    let filter = match shares::check(setup).and_then(|()| Filter::new(&setup.job.filter)) {
         Ok(filter) => filter,
         Err(error) => {
             record.fatal(error);
@@ -243,6 +244,7 @@ fn watch(
             shared.stop(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
         }
         shared.keep_limits(&mut keeper);
+        shared.give_shares();
         if shared.queue.is_stopped() {
             stopped_for += 1;
             // A peer that neither answers nor reads would block its lane forever.

@@ -8,8 +8,9 @@ use super::pending_entries::PendingEntries;
 use crate::counters::LaneCounters;
 use crate::endpoint::Change;
 use crate::entry::{Attributes, EntryKind, FileTime};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::EntryAction;
+use crate::exchange::{DirectoryEnd, DirectoryOutcome, DirectoryShare, SharePlace};
 use crate::handle::Cursor;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
@@ -64,6 +65,28 @@ pub(super) enum CountedDirectory {
     OnlyInTarget,
     /// None: it only leads to an entry that the user named.
     Not,
+}
+
+impl From<DirectoryOutcome> for CountedDirectory {
+    fn from(outcome: DirectoryOutcome) -> Self {
+        match outcome {
+            DirectoryOutcome::Created => Self::Created,
+            DirectoryOutcome::Updated => Self::Updated,
+            DirectoryOutcome::AttributesOnly => Self::AttributesOnly,
+            DirectoryOutcome::Unchanged => Self::Unchanged,
+        }
+    }
+}
+
+/// The part of a directory that another run has given away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenPart {
+    /// Nothing: this run has found it.
+    Nothing,
+    /// All in it, or only its attributes.
+    Directory,
+    /// Some names in it.
+    Names,
 }
 
 /// The attributes of a directory that have to be set in any case.
@@ -128,10 +151,16 @@ pub(super) struct DirectoryNode {
     shrinks: AtomicBool,
     /// True if it is among the failures; each is reported once.
     failed: AtomicBool,
+    /// True if another run works on something in or below it.
+    open: AtomicBool,
     /// True if something in it could not be removed.
     stuck: AtomicBool,
     /// True if a filter rule excludes something in it, so that it stays.
     spared: AtomicBool,
+    /// The part of it that another run has given away.
+    given: GivenPart,
+    /// True if it is certain that the directories above it are those that were copied last.
+    is_above_settled: bool,
     /// The proof that it is the directory that was copied last.
     proof: DirectoryProof,
     /// The time of the last change of the source's directory when it was listed, if its upload must prove something.
@@ -167,11 +196,53 @@ impl DirectoryNode {
 
     /// Returns a directory whose scan is pending, with the proof for it.
     pub fn with_proof(
+        place: (Vec<Origin>, EntryPath),
+        end: (Option<Attributes>, CountedDirectory),
+        parent: Option<Arc<DirectoryNode>>,
+        proof: (TouchedAttributes, DirectoryProof, Option<FileTime>),
+    ) -> Arc<Self> {
+        Arc::new(Self::build(place, end, parent, proof))
+    }
+
+    /// Returns a directory that another run has given away.
+    pub fn given(
+        share: &DirectoryShare,
+        end: (Option<Attributes>, CountedDirectory),
+        proof: (TouchedAttributes, DirectoryProof, Option<FileTime>),
+    ) -> Arc<Self> {
+        let DirectoryShare { place, is_above_settled } = share;
+        let origin = Origin::whole(place.root, place.source.clone());
+        Arc::new(Self {
+            top_names: place.top_names,
+            given: GivenPart::Directory,
+            is_above_settled: *is_above_settled,
+            ..Self::build((vec![origin], place.target.clone()), end, None, proof)
+        })
+    }
+
+    /// Returns the directory of names that another run has given away. It is not itself copied.
+    pub fn of_names(origin: Origin, target: EntryPath, top_names: u16) -> Arc<Self> {
+        let end = (None, CountedDirectory::Not);
+        let proof = (TouchedAttributes::Not, DirectoryProof::NotNeeded, None);
+        let node = Self::build((vec![origin], target), end, None, proof);
+        Arc::new(Self { top_names, given: GivenPart::Names, ..node })
+    }
+
+    /// Returns a directory in which everything is done, apart from its own attributes.
+    pub fn ending(end: &DirectoryEnd) -> Arc<Self> {
+        let counted = end.outcome.map_or(CountedDirectory::Not, CountedDirectory::from);
+        let share = DirectoryShare { place: end.place.clone(), is_above_settled: false };
+        let touched = TouchedAttributes::new(end.is_touched, end.extended);
+        let proof = if end.is_unproven { DirectoryProof::Missing } else { DirectoryProof::NotNeeded };
+        Self::given(&share, (Some(end.attributes), counted), (touched, proof, end.listed_ctime))
+    }
+
+    fn build(
         (origins, target): (Vec<Origin>, EntryPath),
         (attributes, counted): (Option<Attributes>, CountedDirectory),
         parent: Option<Arc<DirectoryNode>>,
         (touched, proof, listed_ctime): (TouchedAttributes, DirectoryProof, Option<FileTime>),
-    ) -> Arc<Self> {
+    ) -> Self {
         if let Some(parent) = &parent {
             parent.hold(1);
         }
@@ -180,7 +251,8 @@ impl DirectoryNode {
             Some(parent) if !parent.is_above_top() => parent.top_names,
             _ => target.names().count() as u16,
         };
-        Arc::new(Self {
+        let is_above_settled = parent.as_ref().is_none_or(|parent| parent.is_settled());
+        Self {
             top_names,
             origins,
             target,
@@ -193,11 +265,14 @@ impl DirectoryNode {
             touched: AtomicBool::new(touched != TouchedAttributes::Not),
             shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            open: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
+            given: GivenPart::Nothing,
+            is_above_settled,
             proof,
             listed_ctime,
-        })
+        }
     }
 
     /// Returns true if it is certain that it is the directory that was copied last.
@@ -222,7 +297,70 @@ impl DirectoryNode {
 
     /// Returns true if the user named this directory.
     pub fn is_top(&self) -> bool {
-        !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
+        let is_found = self.given == GivenPart::Nothing;
+        is_found && !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
+    }
+
+    /// Returns true if this run only copies names in it that another run has found and counted.
+    pub fn has_given_names(&self) -> bool {
+        self.given == GivenPart::Names
+    }
+
+    /// Returns the place of an entry in it that has a name of its own at the source.
+    pub fn place_of(&self, origin: &Origin, name: &[u8]) -> Result<SharePlace> {
+        let (source, target) = (origin.path.join(name)?, self.target.join(name)?);
+        Ok(SharePlace { root: origin.root, source, target, top_names: self.top_names })
+    }
+
+    /// Returns this directory as a share, if another run would do the same with it.
+    pub fn share(&self) -> Option<DirectoryShare> {
+        let [origin] = &self.origins[..] else { return None };
+        let replaces = self.counted == CountedDirectory::Updated;
+        let is_tree = origin.only.is_none() && self.given != GivenPart::Names && !self.is_doomed();
+        (is_tree && !replaces && !self.is_top())
+            .then(|| DirectoryShare { place: self.place(origin), is_above_settled: self.is_above_settled })
+    }
+
+    fn place(&self, origin: &Origin) -> SharePlace {
+        let (source, target) = (origin.path.clone(), self.target.clone());
+        SharePlace { root: origin.root, source, target, top_names: self.top_names }
+    }
+
+    /// Records that another run works on something in it or below it, so that it and its parents stay open.
+    pub fn open(&self) {
+        let mut node = Some(self);
+        // Above a directory that is open, all are.
+        while let Some(open) = node.filter(|node| !node.open.swap(true, Ordering::Relaxed)) {
+            node = open.parent.as_deref();
+        }
+    }
+
+    /// Returns true if another run works on something in it or below it.
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Returns what is left to do for it once all runs are done with what is below it; `None` if it only has to be counted.
+    pub fn end(&self, is_examined: bool) -> Option<DirectoryEnd> {
+        let (attributes, origin) = (self.attributes?, self.first()?);
+        let outcome = match self.counted {
+            _ if self.failed.load(Ordering::Relaxed) => None,
+            CountedDirectory::Created => Some(DirectoryOutcome::Created),
+            CountedDirectory::Updated => Some(DirectoryOutcome::Updated),
+            CountedDirectory::AttributesOnly => Some(DirectoryOutcome::AttributesOnly),
+            CountedDirectory::Unchanged => Some(DirectoryOutcome::Unchanged),
+            CountedDirectory::Different | CountedDirectory::OnlyInTarget | CountedDirectory::Not => None,
+        };
+        Some(DirectoryEnd {
+            place: self.place(origin),
+            attributes,
+            outcome,
+            is_touched: self.is_set(),
+            extended: self.extended,
+            is_unproven: self.is_unproven(),
+            is_examined,
+            listed_ctime: self.listed_ctime,
+        })
     }
 
     /// Returns the names of the path to the top.
@@ -255,8 +393,11 @@ impl DirectoryNode {
             touched: AtomicBool::new(false),
             shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            open: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
+            given: GivenPart::Nothing,
+            is_above_settled: false,
             proof: DirectoryProof::default(),
             listed_ctime: None,
             top_names: parent.top_names,
@@ -514,6 +655,12 @@ impl DirectoryTask {
     pub fn new(node: Arc<DirectoryNode>, target: TargetState) -> Self {
         Self { node, target, known: None }
     }
+
+    /// Returns true if another run can scan the directory from its beginning.
+    pub fn may_be_given(&self) -> bool {
+        let is_plain = !self.target.is_begun() && !matches!(self.target, TargetState::Occupied);
+        is_plain && self.node.share().is_some()
+    }
 }
 
 /// All entries of a source directory, received along with the listing of a directory above it.
@@ -525,211 +672,4 @@ pub(super) struct PrefetchedDirectory {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn path(text: &str) -> EntryPath {
-        EntryPath::new(text).unwrap()
-    }
-
-    fn only(text: &str) -> Origin {
-        let only = SingleEntry { name: b"name".to_vec(), target_name: b"other".to_vec() };
-        Origin { root: 0, path: path(text), only: Some(only) }
-    }
-
-    fn node(
-        origins: Vec<Origin>,
-        target: &str,
-        counted: CountedDirectory,
-        parent: Option<&Arc<DirectoryNode>>,
-    ) -> Arc<DirectoryNode> {
-        let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime: FileTime::default() };
-        let (place, end) = ((origins, path(target)), (Some(attributes), counted));
-        DirectoryNode::new(place, end, parent.cloned(), TouchedAttributes::Not)
-    }
-
-    fn whole(
-        target: &str,
-        counted: CountedDirectory,
-        parent: Option<&Arc<DirectoryNode>>,
-    ) -> Arc<DirectoryNode> {
-        node(vec![Origin::whole(0, path(target))], target, counted, parent)
-    }
-
-    fn counters(node: &DirectoryNode) -> Vec<(&'static str, u64)> {
-        let counters = LaneCounters::default();
-        node.count(&counters);
-        let all = [
-            ("created", &counters.entries_created),
-            ("updated", &counters.entries_updated),
-            ("attributes", &counters.entries_attributes_only),
-            ("unchanged", &counters.entries_unchanged),
-            ("different", &counters.entries_different),
-            ("only in target", &counters.entries_only_in_target),
-            ("deleted", &counters.entries_deleted),
-            ("skipped", &counters.entries_skipped),
-        ];
-        all.into_iter().map(|(name, counter)| (name, counter.get())).filter(|(_, count)| *count > 0).collect()
-    }
-
-    #[test]
-    fn each_directory_counts_once_as_what_it_is_unless_it_failed() {
-        for (counted, name) in [
-            (CountedDirectory::Created, "created"),
-            (CountedDirectory::Updated, "updated"),
-            (CountedDirectory::AttributesOnly, "attributes"),
-            (CountedDirectory::Unchanged, "unchanged"),
-            (CountedDirectory::Different, "different"),
-        ] {
-            let node = whole("d", counted, None);
-            assert_eq!(counters(&node), [(name, 1)]);
-            assert_eq!((node.fail(), node.fail()), (true, false), "a failure is news once");
-            assert_eq!(counters(&node), []);
-        }
-        assert_eq!(counters(&whole("d", CountedDirectory::Not, None)), []);
-    }
-
-    #[test]
-    fn a_directory_that_is_left_to_another_run_is_not_changed() {
-        for (counted, expected) in
-            [(CountedDirectory::AttributesOnly, (0, 1, 0)), (CountedDirectory::Created, (0, 0, 1))]
-        {
-            let (node, counters) = (whole("d", counted, None), LaneCounters::default());
-            node.count_left(&counters);
-            let of =
-                [&counters.entries_attributes_only, &counters.entries_unchanged, &counters.entries_created];
-            assert_eq!(of.map(|counter| counter.get()), <[u64; 3]>::from(expected));
-            node.fail();
-            node.count_left(&counters);
-            assert_eq!(of.map(|counter| counter.get()), <[u64; 3]>::from(expected), "it failed");
-        }
-    }
-
-    #[test]
-    fn what_only_the_target_has_goes_unless_something_in_it_stays() {
-        let stays = whole("d", CountedDirectory::Unchanged, None);
-        let doomed = |name: &str, parent: &Arc<DirectoryNode>, removed| {
-            DirectoryNode::doomed(
-                path(name),
-                parent,
-                ExtraDirectory { removed, kept_names: 1, in_the_way_of: None },
-            )
-        };
-        let remove = |target: &str| Change::Remove { path: path(target), directory: true, kept_names: 1 };
-        let gone = doomed("d/gone", &stays, true);
-        assert_eq!((gone.change(), counters(&gone)), (Some(remove("d/gone")), vec![("deleted", 1)]));
-        let counted = doomed("d/counted", &stays, false);
-        assert_eq!((counted.change(), counters(&counted)), (None, vec![("only in target", 1)]));
-        for (mark, name) in [
-            (DirectoryNode::stick as fn(&DirectoryNode), "only in target"),
-            (DirectoryNode::spare, "skipped"),
-        ] {
-            let above = doomed("d/above", &stays, true);
-            let (inner, beside) =
-                (doomed("d/above/inner", &above, true), doomed("d/above/beside", &above, true));
-            mark(&inner);
-            for held in [&inner, &above] {
-                assert_eq!((held.change(), counters(held)), (None, vec![(name, 1)]));
-            }
-            assert_eq!(beside.change(), Some(remove("d/above/beside")));
-        }
-        let failed = doomed("d/failed", &stays, true);
-        failed.fail();
-        assert_eq!((failed.change(), counters(&failed)), (None, vec![("only in target", 1)]));
-        // A directory that the source has as well is never marked.
-        assert!(!stays.is_stuck() && counters(&stays) == [("unchanged", 1)]);
-        assert!(gone.is_doomed() && !stays.is_doomed());
-    }
-
-    #[test]
-    fn what_has_to_make_way_and_is_held_by_a_rule_is_told() {
-        let stays = whole("d", CountedDirectory::Unchanged, None);
-        let in_the_way = |removed, in_the_way_of| {
-            let doomed = DirectoryNode::doomed(
-                path("d/x"),
-                &stays,
-                ExtraDirectory { removed, kept_names: 1, in_the_way_of },
-            );
-            assert!(doomed.held_by_rule().is_none());
-            doomed.spare();
-            doomed
-        };
-        let held = in_the_way(false, Some(EntryKind::File));
-        assert_eq!(held.held_by_rule().map(|error| error.kind), Some(ErrorKind::Conflict));
-        assert!(held.has_end() && held.change().is_none());
-        for other in [in_the_way(true, Some(EntryKind::File)), in_the_way(false, None)] {
-            assert!(other.held_by_rule().is_none() && !other.has_end());
-        }
-    }
-
-    #[test]
-    fn attributes_are_set_where_something_was_put_into_a_directory() {
-        let node = whole("d", CountedDirectory::Unchanged, None);
-        assert!(!node.has_end() && node.change().is_none());
-        node.touch();
-        assert!(matches!(node.change(), Some(Change::Directory { path, .. }) if path.as_bytes() == b"d"));
-        // A directory that is not itself copied gets none.
-        let place = (vec![Origin::whole(0, path("d"))], path("d"));
-        let above = DirectoryNode::new(place, (None, CountedDirectory::Not), None, TouchedAttributes::Yes);
-        assert!(!above.has_end() && above.change().is_none());
-        for (touched, extended, expected) in [
-            (false, true, TouchedAttributes::Not),
-            (true, false, TouchedAttributes::Yes),
-            (true, true, TouchedAttributes::WithExtended),
-        ] {
-            assert_eq!(TouchedAttributes::new(touched, extended), expected);
-            let place = (Vec::new(), path("d"));
-            assert_eq!(
-                DirectoryNode::new(place, (None, CountedDirectory::Not), None, expected).extended,
-                touched && extended
-            );
-        }
-    }
-
-    #[test]
-    fn a_directory_is_done_when_all_in_it_is() {
-        let above = whole("d", CountedDirectory::Unchanged, None);
-        let inner = whole("d/e", CountedDirectory::Unchanged, Some(&above));
-        above.hold(2);
-        assert!(inner.release());
-        assert_eq!([0; 4].map(|_| above.release()), [false, false, false, true]);
-    }
-
-    #[test]
-    fn rules_are_relative_to_what_the_user_named() {
-        // The contents of a directory.
-        let top = whole("a/b", CountedDirectory::Unchanged, None);
-        let inner = whole("a/b/c", CountedDirectory::Unchanged, Some(&top));
-        let innermost = whole("a/b/c/d", CountedDirectory::Unchanged, Some(&inner));
-        assert_eq!([&top, &inner, &innermost].map(|node| node.below_top()), [&b""[..], b"c/", b"c/d/"]);
-        assert_eq!(
-            [&top, &inner].map(|node| (node.is_top(), node.is_above_top())),
-            [(true, false), (false, false)]
-        );
-        // An entry of a directory, which is the top as well.
-        let above = node(vec![only("a"), only("a")], "a", CountedDirectory::Not, None);
-        let top = whole("a/b", CountedDirectory::Unchanged, Some(&above));
-        let inner = whole("a/b/c", CountedDirectory::Unchanged, Some(&top));
-        assert_eq!([&top, &inner].map(|node| node.below_top()), [&b""[..], b"c/"]);
-        assert_eq!([&above, &top, &inner].map(|node| node.is_top()), [false, true, false]);
-        assert!(above.is_above_top());
-        assert_eq!((top.kept_names(), inner.kept_names()), (2, 3));
-        // A directory that is not scanned is not above the top. With whole and named origins it is itself the top.
-        assert!(!node(Vec::new(), "a", CountedDirectory::Not, None).is_above_top());
-        assert!(
-            !node(vec![only("a"), Origin::whole(1, path("b"))], "a", CountedDirectory::Not, None)
-                .is_above_top()
-        );
-    }
-
-    #[test]
-    fn failures_are_told_of_the_first_whole_directory() {
-        let both = node(vec![only("a"), Origin::whole(1, path("b"))], "t", CountedDirectory::Not, None);
-        assert_eq!((both.source(), both.first().map(|origin| origin.root)), (&path("b"), Some(1)));
-        let named = node(vec![only("a")], "t", CountedDirectory::Not, None);
-        assert_eq!((named.source(), named.origins[0].named()), (&path("a"), path("a/name")));
-        let without = node(Vec::new(), "t", CountedDirectory::Not, None);
-        assert_eq!((without.source(), without.first()), (&path("t"), None));
-        assert_eq!(Origin::whole(0, path("b")).named(), path("b"));
-    }
-}
+mod tests;

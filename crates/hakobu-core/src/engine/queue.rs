@@ -12,6 +12,7 @@ use super::large::{IfDifferent, LargeFile};
 use super::node::{DirectoryNode, DirectoryTask, TargetState};
 use crate::counters::LaneCounters;
 use crate::endpoint::Picks;
+use crate::exchange::WorkDemand;
 
 /// The number of waiting packs at which scanning pauses.
 const PACKS_MAX: usize = 256;
@@ -21,6 +22,9 @@ const PACKS_FEW: usize = 4;
 const FILES_MAX: usize = 1024;
 /// The maximum number of open drafts. Each takes one of the target's file descriptors (1024 by default).
 const DRAFTS_MAX: usize = 512;
+
+/// The maximum number of directories that are given away at a time, unless all are.
+const SHARES_AT_ONCE: usize = 1000;
 
 /// A pack to read and store.
 #[derive(Clone, Debug)]
@@ -234,7 +238,7 @@ impl TaskQueue {
     pub fn release(&self, node: &Arc<DirectoryNode>, counters: &LaneCounters) {
         let mut node = node;
         while node.release() {
-            if node.has_end() {
+            if node.has_end() || node.is_open() {
                 let mut state = self.lock();
                 state.outstanding += 1;
                 let is_first = state.finished.is_empty();
@@ -252,6 +256,34 @@ impl TaskQueue {
                 None => return,
             }
         }
+    }
+
+    /// Takes directories that no lane has begun, to give them away: those that have waited longest, which are nearest to the
+    /// root. Each counts as waiting until [`TaskQueue::given`].
+    pub fn take_shares(&self, demand: WorkDemand) -> Vec<DirectoryTask> {
+        let mut state = self.lock();
+        let waiting = state.directories.len();
+        let mut left = match demand {
+            WorkDemand::Nothing => 0,
+            WorkDemand::Half => waiting.div_ceil(2).min(SHARES_AT_ONCE),
+            WorkDemand::All => waiting,
+        };
+        let is_taken = |task: &mut DirectoryTask| {
+            let is_taken = left > 0 && task.may_be_given();
+            left -= usize::from(is_taken);
+            is_taken
+        };
+        state.directories.extract_if(.., is_taken).collect()
+    }
+
+    /// Records that directories now belong to another run. Those above them must be open.
+    pub fn given(&self, tasks: &[DirectoryTask]) {
+        let counters = LaneCounters::default();
+        for parent in tasks.iter().filter_map(|task| task.node.parent.as_ref()) {
+            // An open directory is counted later.
+            self.release(parent, &counters);
+        }
+        self.scanned(tasks.len() as u64);
     }
 
     /// Takes the finished directories, in an order in which their attributes may be set.
@@ -527,6 +559,50 @@ mod tests {
         let tasks = [directory("d", TargetState::Unknown), directory("e", TargetState::Absent)];
         queue.add(tasks.into(), Vec::new(), Vec::new());
         assert_eq!([(); 2].map(|()| taken(&queue, 0)), ["1 directories", "directory e"]);
+    }
+
+    /// Takes directories to give them away, and returns their paths.
+    fn shares(queue: &TaskQueue, demand: WorkDemand) -> Vec<String> {
+        let tasks = queue.take_shares(demand);
+        let shares = tasks.iter().map(|task| task.node.share().unwrap().place.target.to_string()).collect();
+        tasks.iter().filter_map(|task| task.node.parent.as_ref()).for_each(|parent| parent.open());
+        queue.given(&tasks);
+        queue.complete(tasks.len() as u64);
+        shares
+    }
+
+    #[test]
+    fn the_directories_that_wait_longest_are_given_away_and_those_above_stay_open() {
+        let (queue, counters) = (TaskQueue::new(false, 24), LaneCounters::default());
+        let top = node("top", None);
+        let inner = node("top/a", Some(top.clone()));
+        let task = |name: &str, parent: &Arc<DirectoryNode>, target| {
+            DirectoryTask::new(node(name, Some(parent.clone())), target)
+        };
+        queue.add(vec![DirectoryTask::new(top.clone(), TargetState::Absent)], Vec::new(), Vec::new());
+        queue.start();
+        assert_eq!(shares(&queue, WorkDemand::All), [""; 0], "the user named it");
+        assert_eq!(taken(&queue, 0), "directory top");
+        let below = ["top/b", "top/c", "top/d"].map(|name| task(name, &top, TargetState::Unknown));
+        queue.add(below.into(), Vec::new(), Vec::new());
+        let rest = TargetState::Rest(crate::handle::Cursor::new(()));
+        let begun = [rest, TargetState::Occupied].map(|target| task("top/a/begun", &inner, target));
+        queue.add(begun.into(), Vec::new(), Vec::new());
+        queue.add(vec![task("top/a/x", &inner, TargetState::Absent)], Vec::new(), Vec::new());
+        assert_eq!(shares(&queue, WorkDemand::Nothing), [""; 0]);
+        // The order is that of the stack: `top/b` would have been taken first of the three.
+        assert_eq!(shares(&queue, WorkDemand::Half), ["top/d", "top/c", "top/b"]);
+        assert!(top.is_open() && !inner.is_open());
+        assert_eq!(shares(&queue, WorkDemand::All), ["top/a/x"]);
+        assert!(inner.is_open());
+        // An open directory is passed on when all that the run does in it is done.
+        queue.release(&top, &counters);
+        (0..3).for_each(|_| queue.release(&inner, &counters));
+        let finished: Vec<_> = queue.take_finished().iter().map(|node| node.target.to_string()).collect();
+        assert_eq!(finished, ["top/a", "top"]);
+        assert_eq!(counters.entries_created.get(), 0);
+        queue.scanned(3);
+        assert!(queue.scan_done());
     }
 
     #[test]

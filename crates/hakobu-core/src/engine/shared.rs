@@ -18,6 +18,7 @@ use crate::entry::{EntryKind, EntryMetadata};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, EntryAction, EntryChange, Event, Failure, Observer};
 use crate::evidence::ListingEvidence;
+use crate::exchange::WorkExchange;
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::{self, Filter};
 use crate::job::{Job, Mode, Removal};
@@ -57,6 +58,8 @@ pub struct Setup<'a> {
     pub changes: &'a dyn LimitChanges,
     /// Set from outside to stop the run. Drafts are then abandoned, and nothing partial stays visible.
     pub cancel: &'a AtomicBool,
+    /// The place where this run takes work from and gives work to, if it copies only a part of a tree.
+    pub exchange: Option<&'a dyn WorkExchange>,
 }
 
 impl Setup<'_> {
@@ -164,8 +167,9 @@ impl EngineState<'_> {
 
     /// Reports the paths of the user's list that the source does not have, once everything has been scanned.
     pub(super) fn miss_listed(&self) {
-        // A run that only removes follows another run, which has reported them.
-        let looks = self.setup.job.removal != Removal::Remove && !self.queue.is_stopped();
+        // A run that only removes follows another run, which has reported them. A part of a tree does not have them all.
+        let is_first_and_whole = self.setup.job.removal != Removal::Remove && self.setup.exchange.is_none();
+        let looks = is_first_and_whole && !self.queue.is_stopped();
         let Some(filter) = self.filter.as_ref().filter(|_| looks) else { return };
         for path in filter.missing() {
             let failure = Failure { path: path.to_vec(), error: filter::error_of_missing() };

@@ -147,6 +147,7 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
         tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
         changes: &(),
         cancel: &order.cancel,
+        exchange: None,
     };
     let summary = run(&setup);
     Made {
@@ -250,7 +251,7 @@ impl Made {
 
 /// A clock that advances whenever it is read.
 #[derive(Default)]
-struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Clock for Counter {
     fn now_ns(&self) -> u64 {
@@ -268,10 +269,10 @@ impl Observer for Events {
 }
 
 /// Ends the whole test program if a run does not end, because a deadlock cannot be resolved otherwise.
-struct Watchdog(Option<mpsc::Sender<()>>);
+pub struct Watchdog(Option<mpsc::Sender<()>>);
 
 impl Watchdog {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (alive, ended) = mpsc::channel::<()>();
         let name = std::thread::current().name().unwrap_or("a test").to_owned();
         std::thread::spawn(move || {

@@ -6,6 +6,7 @@ mod bench;
 mod cases;
 mod chance;
 mod compare;
+mod exchange;
 mod failures;
 mod fatal;
 mod fidelity;

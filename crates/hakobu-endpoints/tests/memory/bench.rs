@@ -10,6 +10,7 @@ use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::engine::{Clock, RunSummary, Setup, run};
 use hakobu_core::entry::{Attributes, EntryKind, FileTime};
 use hakobu_core::event::{Event, Observer};
+use hakobu_core::exchange::WorkExchange;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, JobItem};
 use hakobu_core::path::EntryPath;
@@ -56,6 +57,16 @@ pub fn run_between(
     job: &Job,
     cancel: &AtomicBool,
 ) -> RunSummary {
+    run_sharing(source, target, job, (cancel, None))
+}
+
+/// Runs a job, or shares of it, between two endpoints.
+pub fn run_sharing(
+    source: &dyn SourceEndpoint,
+    target: &dyn TargetEndpoint,
+    job: &Job,
+    (cancel, exchange): (&AtomicBool, Option<&dyn WorkExchange>),
+) -> RunSummary {
     let events = Events::default();
     let setup = Setup {
         source,
@@ -66,6 +77,7 @@ pub fn run_between(
         tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
         changes: &(),
         cancel,
+        exchange,
     };
     run(&setup)
 }

@@ -22,7 +22,7 @@ use crate::bench::{Seen, bytes, contents, copy, path, put, run_between, view};
 const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// Returns a store whose clock is an hour behind, and measured exactly.
-fn store() -> Arc<MemoryMetadataStore> {
+pub fn store() -> Arc<MemoryMetadataStore> {
     let clock = StoreClock { behind_ns: HOUR_NS, uncertainty_ns: 0 };
     Arc::new(MemoryMetadataStore::new(HOUR_NS, Some(clock)))
 }
@@ -32,11 +32,11 @@ fn store_without_clock() -> Arc<MemoryMetadataStore> {
     Arc::new(MemoryMetadataStore::new(HOUR_NS, None))
 }
 
-fn attributes(mode: u32, seconds: i64) -> Attributes {
+pub fn attributes(mode: u32, seconds: i64) -> Attributes {
     Attributes { mode, uid: 5, gid: 6, mtime: FileTime { seconds, nanoseconds: 9 } }
 }
 
-fn add(store: &dyn ObjectPlace, at: &str, content: EntryContent) {
+pub fn add(store: &dyn ObjectPlace, at: &str, content: EntryContent) {
     store.put(&path(at), content, &attributes(0o640, 1_000_000_000), &Grant::everything()).unwrap();
 }
 
@@ -50,7 +50,7 @@ fn set_mode(store: &dyn ObjectPlace, at: &str, mode: u32) {
 }
 
 /// Returns a tree with entries of all kinds, small and large.
-fn tree() -> Arc<MemoryFileSystem> {
+pub fn tree() -> Arc<MemoryFileSystem> {
     let store = Arc::new(MemoryFileSystem::new());
     for (at, length) in
         [("a", 0), ("b/c", 1), ("b/d", 4096), ("b/large", 700_000), ("e/f/g/h", 300_000), ("z", 262_144)]
@@ -70,7 +70,7 @@ fn tree() -> Arc<MemoryFileSystem> {
 }
 
 /// Returns everything in a store with the attributes of each entry when it is asked for by itself.
-fn all_of(store: &dyn ObjectPlace) -> Vec<(Vec<u8>, Seen)> {
+pub fn all_of(store: &dyn ObjectPlace) -> Vec<(Vec<u8>, Seen)> {
     let stored = |(at, seen): (Vec<u8>, Seen)| {
         let bare = std::str::from_utf8(&at).unwrap().trim_end_matches('/');
         let found = store.inspect(&path(bare)).unwrap();
@@ -92,7 +92,7 @@ fn sound(summary: &RunSummary) -> &CounterTotals {
 
 /// Returns how many entries were written, how many got attributes, and how many were examined.
 #[track_caller]
-fn done(summary: &RunSummary) -> (u64, u64, u64) {
+pub fn done(summary: &RunSummary) -> (u64, u64, u64) {
     let sum = sound(summary);
     (sum.entries_created + sum.entries_updated, sum.entries_attributes_only, sum.entries_examined)
 }

@@ -5,6 +5,7 @@
 mod bench;
 mod conformance;
 mod examined;
+mod exchange;
 mod million;
 mod objects;
 mod pages;

@@ -57,6 +57,7 @@ fn copy_between(bucket: &MemoryBucket, (from, to): (&str, &str), clone: bool) ->
         tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
         changes: &(),
         cancel: &AtomicBool::new(false),
+        exchange: None,
     });
     assert!(summary.fatal.is_none() && summary.failures.is_empty(), "{summary:?}");
     (summary, notices.0.into_inner().unwrap())

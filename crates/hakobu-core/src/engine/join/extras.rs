@@ -81,7 +81,9 @@ impl Join<'_> {
         if self.shared.setup.job.removal == Removal::Leave {
             return;
         }
-        self.counters.entries_in_target.add(target.len() as u64);
+        if !self.node.has_given_names() {
+            self.counters.entries_in_target.add(target.len() as u64);
+        }
         if self.is_complete(parts) {
             self.matched = vec![false; target.len()];
         }

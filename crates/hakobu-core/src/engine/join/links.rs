@@ -26,6 +26,30 @@ impl Join<'_> {
         is_known && !self.shared.links.owners.take(there, target.links, metadata.inode)
     }
 
+    /// Returns true if names of one file at the source become names of one file at the target. An entry that the user named
+    /// becomes a file of its own.
+    fn keeps_names(&self) -> bool {
+        let able = self.shared.able.hard_links;
+        self.shared.setup.job.hard_links && able && !self.removes() && self.target_name.is_none()
+    }
+
+    /// Gives away a name of a file with further names, which other runs may find. Returns false if it is none.
+    pub(super) fn gives_name(&mut self, name: &[u8], metadata: &EntryMetadata) -> bool {
+        let EntryMetadata { links, size_bytes, .. } = *metadata;
+        let may_have_names = !matches!(metadata.kind, EntryKind::Directory | EntryKind::Socket);
+        let Some(inode) = metadata.inode.filter(|_| links > 1 && may_have_names && self.keeps_names()) else {
+            return false;
+        };
+        if !self.shared.gives_names() || self.node.has_given_names() {
+            return false;
+        }
+        let Some(origin) = self.node.origins.get(self.origin) else { return false };
+        let Ok(place) = self.node.place_of(origin, name) else { return false };
+        self.node.open();
+        self.found.given.push(NameShare { place, inode, size_bytes, links });
+        true
+    }
+
     /// Returns true if an entry becomes a hard link, so that nothing else has to be done for it.
     pub(super) fn is_further_name(
         &mut self,
@@ -36,9 +60,6 @@ impl Join<'_> {
     ) -> bool {
         let (name, metadata) = (source.name(index), source.metadata(index));
         let job = self.shared.setup.job;
-        // An entry that the user named becomes a file of its own.
-        let able = self.shared.able.hard_links;
-        let takes_part = job.hard_links && able && !self.removes() && self.target_name.is_none();
         let compared = self.compares(metadata, action, target);
         let moves = match action {
             _ if compared => true,
@@ -46,7 +67,7 @@ impl Join<'_> {
             Action::SetAttributes | Action::Leave => false,
             Action::Conflict | Action::MakeWay | Action::Examine | Action::Skip => return false,
         };
-        let (Some(inode), true) = (metadata.inode, takes_part) else { return false };
+        let (Some(inode), true) = (metadata.inode, self.keeps_names()) else { return false };
         let (Ok(path), Ok(_)) = (self.node.target.join(name), self.below.join(name)) else { return false };
         let there = target.filter(|_| !moves || compared).and_then(|target| target.inode);
         let (tells_names, able_to_list) =

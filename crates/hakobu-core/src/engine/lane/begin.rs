@@ -3,12 +3,25 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::exchange::DirectoryShare;
 use crate::job::Removal;
 use crate::planner::{same_attributes, same_time};
 
 impl Worker<'_> {
-    /// Examines the items that the user named, and adds the first tasks to the queue.
+    /// Examines the items that the user named, or those that the run was given, and adds the first tasks to the queue.
     pub fn begin(&mut self) -> Result<()> {
+        match self.shared.setup.exchange.and_then(|exchange| exchange.begin()) {
+            Some(shares) => self.begin_shares(shares)?,
+            None => self.begin_items()?,
+        }
+        self.shared.queue.start();
+        if self.shared.queue.scan_done() {
+            self.scan_ended();
+        }
+        Ok(())
+    }
+
+    fn begin_items(&mut self) -> Result<()> {
         let job = self.shared.setup.job;
         if let Some(path) = job.make_directory.as_ref().filter(|_| !job.dry_run) {
             let changes = vec![Change::MakeDirectory { path: path.clone(), mode: 0o755 }];
@@ -22,7 +35,7 @@ impl Worker<'_> {
         }
         let mut found = Vec::with_capacity(job.items.len());
         for item in &job.items {
-            let begun = self.look_at(item).and_then(|metadata| {
+            let begun = self.look_at(item.root, &item.source).and_then(|metadata| {
                 let tree_of_digests = job.mode.is_digest() && metadata.kind == EntryKind::Directory;
                 if (item.place != DraftKind::File && !tree_of_digests) || self.is_stream() {
                     return self.begin_content(item, metadata);
@@ -31,18 +44,14 @@ impl Worker<'_> {
                 Ok(())
             });
             if let Err(error) = begun {
-                self.fail_item(item, error)?;
+                self.fail_item(&item.source, error)?;
             }
         }
         for group in together(&found) {
             let Some((first, _)) = group.first() else { continue };
             if let Err(error) = self.begin_group(&group) {
-                self.fail_item(first, error)?;
+                self.fail_item(&first.source, error)?;
             }
-        }
-        self.shared.queue.start();
-        if self.shared.queue.scan_done() {
-            self.scan_ended();
         }
         Ok(())
     }
@@ -52,11 +61,11 @@ impl Worker<'_> {
     }
 
     /// Fails one item. The others can still be copied, unless the error is fatal.
-    fn fail_item(&self, item: &JobItem, error: Error) -> Result<()> {
+    pub(super) fn fail_item(&self, source: &EntryPath, error: Error) -> Result<()> {
         if error.is_fatal() {
             return Err(error);
         }
-        fail(self.shared, self.counters, failure(&item.source, error));
+        fail(self.shared, self.counters, failure(source, error));
         Ok(())
     }
 
@@ -78,7 +87,7 @@ impl Worker<'_> {
                 return self.begin_digests((origins, item.target.clone()));
             }
             let there = self.look_at_target(&item.target)?;
-            return self.begin_directory((origins, item.target.clone()), metadata, there.as_ref());
+            return self.begin_directory((origins, item.target.clone()), metadata, there.as_ref(), None);
         }
         let Some((first, _)) = group.first() else { return Ok(()) };
         let there = self.look_at_target(&first.target)?;
@@ -107,9 +116,9 @@ impl Worker<'_> {
         self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
     }
 
-    fn look_at(&mut self, item: &JobItem) -> Result<EntryMetadata> {
+    pub(super) fn look_at(&mut self, root: u16, path: &EntryPath) -> Result<EntryMetadata> {
         let detail = self.detail();
-        let inspect = SourceOp::Stat { root: item.root, path: item.source.clone(), detail };
+        let inspect = SourceOp::Stat { root, path: path.clone(), detail };
         let SourceOutcome::Stat(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             return Err(not_there());
         };
@@ -119,7 +128,7 @@ impl Worker<'_> {
         Ok(*listing.metadata(0))
     }
 
-    fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
+    pub(super) fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         let detail = Detail { missed: Classes::NONE, ..self.detail() };
         match self.ask_target(TargetOp::Stat { path: path.clone(), detail }) {
             Ok(TargetOutcome::Stat(there)) => Ok(there),
@@ -255,16 +264,19 @@ impl Worker<'_> {
         if different.is_empty() { CountedDirectory::Unchanged } else { CountedDirectory::Different }
     }
 
-    /// Begins to copy the contents of a directory into another one.
-    fn begin_directory(
+    /// Begins to copy the contents of a directory into another one. `share`: another run has found it, and has counted it and
+    /// its losses.
+    pub(super) fn begin_directory(
         &mut self,
         place: (Vec<Origin>, EntryPath),
         metadata: &EntryMetadata,
         there: Option<&EntryMetadata>,
+        share: Option<&DirectoryShare>,
     ) -> Result<()> {
-        self.counters.entries_scanned.add(1);
+        self.counters.entries_scanned.add(u64::from(share.is_none()));
         let verifies = self.shared.setup.job.mode == Mode::Compare;
         if !verifies
+            && share.is_none()
             && self.shared.setup.job.removal != Removal::Remove
             && let Some(origin) = place.0.first()
         {
@@ -297,6 +309,10 @@ impl Worker<'_> {
             None if verifies && !self.shared.able.directories => {
                 (TargetState::Absent, CountedDirectory::Unchanged, TouchedAttributes::Not)
             }
+            // It appears with what is in it.
+            None if share.is_some() && !self.shared.able.directories => {
+                (TargetState::Absent, CountedDirectory::Unchanged, TouchedAttributes::Not)
+            }
             Some(_) | None if verifies => return Err(at_target(not_there(), &place.1)),
             Some(EntryKind::Symlink) => {
                 (TargetState::Absent, CountedDirectory::Updated, TouchedAttributes::WithExtended)
@@ -313,12 +329,18 @@ impl Worker<'_> {
             kept => Some(kept.unwrap_or(metadata).attributes()),
         };
         let proof = match there {
-            Some(there) if place.0.len() == 1 => self.shared.proof((metadata, there), true),
+            Some(there) if place.0.len() == 1 => {
+                let is_above_settled = share.is_none_or(|share| share.is_above_settled);
+                self.shared.proof((metadata, there), is_above_settled)
+            }
             _ => DirectoryProof::default(),
         };
         let (end, ctime) =
             ((attributes, counted), self.shared.evidence.must_recheck().then_some(metadata.ctime));
-        let node = DirectoryNode::with_proof(place, end, None, (touched, proof, ctime));
+        let node = match share {
+            Some(share) => DirectoryNode::given(share, end, (touched, proof, ctime)),
+            None => DirectoryNode::with_proof(place, end, None, (touched, proof, ctime)),
+        };
         if kept.is_none() && self.shared.renews(proof) {
             node.touch();
         }

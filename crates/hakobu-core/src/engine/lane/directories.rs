@@ -428,7 +428,9 @@ impl Worker<'_> {
         found: JoinResults,
         rest: Option<DirectoryTask>,
     ) -> Result<()> {
-        let JoinResults { directories, packs, files, changes, failed, links, removals, unclear: _ } = found;
+        let JoinResults { directories, packs, files, changes, failed, links, removals, given, unclear: _ } =
+            found;
+        self.give_names(given);
         match rest {
             Some(rest) => self.shared.queue.add_before(rest, directories, packs, files),
             None => self.shared.queue.add(directories, packs, files),
@@ -474,6 +476,7 @@ impl Worker<'_> {
     /// they were finished, so that a directory comes after those it contains.
     pub(super) fn finish_directories(&mut self) -> Result<()> {
         let finished = self.shared.queue.take_finished();
+        let finished = self.leave_open(finished);
         for (node, error) in finished.iter().filter_map(|node| Some((node, node.held_by_rule()?))) {
             fail(self.shared, self.counters, failure(node.source(), at_target(error, &node.target)));
         }

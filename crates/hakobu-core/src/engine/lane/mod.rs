@@ -19,6 +19,7 @@ mod packed_links;
 mod packs;
 mod recheck;
 mod same_inode;
+mod shares;
 mod source;
 mod sparse;
 mod whole_file;
@@ -49,7 +50,7 @@ use crate::endpoint::{
     Earlier, EarlierWork, FetchedPack, ListingPage, Pick, Picks, PieceBuffer, SourceFile, SourceLane,
     SourceOp, SourceOutcome, TargetLane, TargetOp, TargetOutcome, Ticket, failure,
 };
-use crate::entry::{EntryKind, EntryMetadata, Inode};
+use crate::entry::{Attributes, EntryKind, EntryMetadata, Inode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EntryAction, Event, Failure};
 use crate::extended::{Classes, Extended, ExtendedAsk};
@@ -231,7 +232,12 @@ impl<'a> Worker<'a> {
                 continue;
             }
             match self.shared.queue.take(self.index) {
-                NextTask::Task(task) => self.task(task)?,
+                NextTask::Task(task) => {
+                    if matches!(task, LaneTask::Directory(_) | LaneTask::Directories(_)) {
+                        self.shared.give_shares();
+                    }
+                    self.task(task)?;
+                }
                 NextTask::Nothing if self.under_way.is_empty() => {
                     self.enter(LaneStage::Idle);
                     self.shared.queue.wait(IDLE_WAIT);
@@ -283,7 +289,11 @@ impl<'a> Worker<'a> {
         if self.shared.queue.is_stopped() || !writes {
             return Ok(());
         }
-        let all = self.shared.filter.is_none() && !job.one_file_system && job.removal != Removal::Remove;
+        let is_alone = self.shared.setup.exchange.is_none();
+        let all = is_alone
+            && self.shared.filter.is_none()
+            && !job.one_file_system
+            && job.removal != Removal::Remove;
         let barrier = TargetOp::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
         self.enter(LaneStage::Sync);
         let TargetOutcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };

@@ -3,6 +3,7 @@
 use super::packs::{metadata_of, name_of};
 use super::*;
 use crate::engine::links::LinkAction;
+use crate::exchange::NameShare;
 use crate::pack::without_entries;
 
 impl Worker<'_> {
@@ -16,6 +17,7 @@ impl Worker<'_> {
         }
         let told: HashMap<u32, EntryMetadata> = linked.into_iter().collect();
         let (mut firsts, mut removed, mut links) = (HashMap::new(), Vec::new(), Vec::new());
+        let mut given = Vec::new();
         for (record, pick) in (0_u32..).zip(fetched.packed.clone()) {
             let listed = *metadata_of(&task.picks, pick).ok_or_else(unexpected)?;
             let now = told.get(&pick);
@@ -33,6 +35,11 @@ impl Worker<'_> {
             let Some((now, inode)) = now.filter(|_| !known).and_then(|now| Some((now, now.inode?))) else {
                 continue;
             };
+            if let Some(name) = self.given_packed(task, pick, now)? {
+                removed.push((record, pick));
+                given.push(name);
+                continue;
+            }
             match self.enter_packed(task, pick, now)? {
                 LinkAction::First => drop(firsts.insert(pick, inode)),
                 LinkAction::TooMany => {}
@@ -53,6 +60,7 @@ impl Worker<'_> {
             fetched.packed.retain(|pick| !picks.contains(pick));
         }
         self.link(links)?;
+        self.give_names(given);
         if firsts.is_empty() { Ok(task.clone()) } else { with_inodes(task, &firsts) }
     }
 
@@ -91,6 +99,19 @@ impl Worker<'_> {
             self.shared.queue.complete(1);
         }
         Ok(entered)
+    }
+
+    /// Returns a name that a pack has shown if it is given away.
+    fn given_packed(&self, task: &PackTask, pick: u32, now: &EntryMetadata) -> Result<Option<NameShare>> {
+        let is_only = task.picks.target_name.is_some() || task.node.has_given_names();
+        let Some(inode) = now.inode.filter(|_| self.shared.gives_names() && self.keeps_links() && !is_only)
+        else {
+            return Ok(None);
+        };
+        let origin = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
+        let place = task.node.place_of(origin, name_of(&task.picks, pick))?;
+        task.node.open();
+        Ok(Some(NameShare { place, inode, size_bytes: now.size_bytes, links: now.links }))
     }
 
     fn packed_name(&self, task: &PackTask, pick: u32, now: &EntryMetadata) -> Result<LinkedName> {

@@ -1,0 +1,144 @@
+//! Begins with shares that other runs have given away, and gives away names and the ends of directories.
+
+use super::*;
+use crate::exchange::{DirectoryEnd, DirectoryShare, NameShare, SharePlace, WorkShare};
+use crate::planner::{same_attributes, same_time};
+
+impl Worker<'_> {
+    /// Adds the first tasks for shares.
+    pub(super) fn begin_shares(&mut self, shares: Vec<WorkShare>) -> Result<()> {
+        let mut names = Vec::new();
+        for share in shares {
+            match share {
+                WorkShare::Directory(share) => {
+                    let begun = self.begin_share(&share);
+                    begun.or_else(|error| self.fail_item(&share.place.source, error))?;
+                }
+                WorkShare::Name(name) => names.push(name),
+                WorkShare::End(end) => self.begin_end(&end)?,
+            }
+        }
+        names.chunk_by(are_siblings).try_for_each(|names| self.begin_names(names))
+    }
+
+    /// Begins to copy a directory with everything below it.
+    fn begin_share(&mut self, share: &DirectoryShare) -> Result<()> {
+        let SharePlace { root, source, target, .. } = &share.place;
+        let metadata = self.look_at(*root, source)?;
+        if metadata.kind != EntryKind::Directory {
+            let words = "it is no longer a directory; run it again";
+            return Err(Error::new(ErrorKind::SourceChanged, "looking at the entry", words));
+        }
+        let there = self.look_at_target(target)?;
+        let origins = vec![Origin::whole(*root, source.clone())];
+        self.begin_directory((origins, target.clone()), &metadata, there.as_ref(), Some(share))
+    }
+
+    /// Begins to copy names of one directory.
+    fn begin_names(&mut self, names: &[NameShare]) -> Result<()> {
+        let Some(place) = names.first().map(|first| &first.place) else { return Ok(()) };
+        let (directory, _) = place.source.split_last().ok_or_else(unexpected)?;
+        let (target_directory, _) = place.target.split_last().ok_or_else(unexpected)?;
+        let origin = Origin::whole(place.root, directory);
+        let (mut source, mut target) =
+            (Listing::with_capacity(names.len()), Listing::with_capacity(names.len()));
+        let places: Vec<_> = names.iter().map(|name| (name.place.root, name.place.source.clone())).collect();
+        let found = self.stat_all(&places)?;
+        for (SharePlace { source: path, target: target_path, .. }, found) in
+            names.iter().map(|name| &name.place).zip(found)
+        {
+            let there = match found {
+                Ok(Some(metadata)) => self.look_at_target(target_path).map(|there| (metadata, there)),
+                Ok(None) => Err(not_there()),
+                Err(error) => Err(at_source(error)),
+            };
+            match there {
+                Ok((metadata, there)) => {
+                    let (_, name) = path.split_last().ok_or_else(unexpected)?;
+                    source.push(name, metadata)?;
+                    if let Some(there) = there {
+                        target.push(name, there)?;
+                    }
+                }
+                Err(error) => self.fail_item(path, error)?,
+            }
+        }
+        source.sort();
+        target.sort();
+        source.mark_exact();
+        target.mark_exact();
+        self.check_inodes(&origin, &mut source)?;
+        self.by_name(&mut source)?;
+        let node = DirectoryNode::of_names(origin, target_directory, place.top_names);
+        let parts = [OriginListing::whole(0, source)];
+        self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
+    }
+
+    /// Sets the attributes of a directory below which everything is done, and counts it.
+    fn begin_end(&mut self, end: &DirectoryEnd) -> Result<()> {
+        let node = DirectoryNode::ending(end);
+        if end.is_unproven && !end.is_examined {
+            node.count_left(self.counters);
+            return Ok(());
+        }
+        match self.differs_at_target(end) {
+            Ok(true) => node.touch(),
+            Ok(false) => {}
+            Err(error) => {
+                node.fail();
+                self.fail_item(&end.place.source, error)?;
+            }
+        }
+        self.shared.queue.release(&node, self.counters);
+        Ok(())
+    }
+
+    /// Returns true if a directory does not have its attributes at the target.
+    fn differs_at_target(&mut self, end: &DirectoryEnd) -> Result<bool> {
+        if end.is_touched {
+            return Ok(true);
+        }
+        let Some(there) = self.look_at_target(&end.place.target)? else { return Ok(true) };
+        let Attributes { mode, uid, gid, mtime } = end.attributes;
+        let source = EntryMetadata { mode, uid, gid, mtime, ..there };
+        let able = &self.shared.able;
+        Ok(!(same_attributes(&source, &there, able) && same_time(&source, &there, able)))
+    }
+
+    /// Gives away names of files with further names.
+    pub(super) fn give_names(&self, names: Vec<NameShare>) {
+        if let Some(exchange) = self.shared.setup.exchange.filter(|_| !names.is_empty()) {
+            exchange.give_names(names);
+        }
+    }
+
+    /// Passes on the directories that stay open. Returns the others.
+    pub(super) fn leave_open(&self, finished: Vec<Arc<DirectoryNode>>) -> Vec<Arc<DirectoryNode>> {
+        let Some(exchange) = self.shared.setup.exchange.filter(|_| !finished.is_empty()) else {
+            return finished;
+        };
+        let (open, closed): (Vec<_>, Vec<_>) = finished.into_iter().partition(|node| node.is_open());
+        let is_examined = self.shared.record.is_clean();
+        let mut ends = Vec::with_capacity(open.len());
+        for node in &open {
+            match node.end(is_examined) {
+                Some(end) => ends.push(end),
+                None => node.count(self.counters),
+            }
+        }
+        if !ends.is_empty() {
+            exchange.leave_open(ends);
+        }
+        self.shared.queue.complete(open.len() as u64);
+        closed
+    }
+}
+
+/// Returns true if two names are in one directory.
+fn are_siblings(one: &NameShare, other: &NameShare) -> bool {
+    let parent = |name: &NameShare| {
+        let parent = |path: &EntryPath| path.split_last().map(|(parent, _)| parent);
+        (name.place.root, parent(&name.place.source), parent(&name.place.target), name.place.top_names)
+    };
+    parent(one) == parent(other)
+}
