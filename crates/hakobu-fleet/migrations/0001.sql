@@ -89,6 +89,8 @@ CREATE TABLE open_directory (
   height INTEGER NOT NULL,
   root INTEGER NOT NULL,
   path BLOB NOT NULL,
+  -- Its attributes and its place at the target, which only brokers read.
+  detail BLOB NOT NULL,
   PRIMARY KEY (run, height, root, path)
 ) STRICT, WITHOUT ROWID;
 
@@ -99,6 +101,8 @@ CREATE TABLE link_name (
   root INTEGER NOT NULL,
   path BLOB NOT NULL,
   size INTEGER NOT NULL,
+  -- Its place at the target, which only brokers read.
+  detail BLOB NOT NULL,
   PRIMARY KEY (run, file_system, inode, root, path)
 ) STRICT, WITHOUT ROWID;
 

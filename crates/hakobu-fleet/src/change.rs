@@ -196,6 +196,7 @@ impl UnitResult {
             }
             child.check()?;
         }
+        self.open_directories.iter().try_for_each(OpenDirectoryRow::check)?;
         self.link_names.iter().try_for_each(LinkNameRow::check)?;
         self.failures.iter().try_for_each(FailureRow::check)
     }
@@ -205,7 +206,7 @@ impl UnitResult {
     pub fn is_within(&self, work: &UnitWork) -> bool {
         let children = self.children.iter().flat_map(|child| match child {
             UnitWork::Items(items) => &items[..],
-            UnitWork::Links(_) | UnitWork::Directories(_) => &[],
+            _ => &[],
         });
         let children = children.map(|item| (item.root, &item.path));
         let directories = self.open_directories.iter().map(|row| (row.root, &row.path));

@@ -11,6 +11,7 @@ pub mod broker;
 pub mod change;
 pub mod failure;
 pub mod ids;
+pub mod kept_shares;
 pub mod lease;
 pub mod ledger;
 mod limits;

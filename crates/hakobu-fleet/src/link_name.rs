@@ -5,6 +5,7 @@ use hakobu_core::error::Result;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
+use crate::kept_shares::DETAIL_BYTES_MAX;
 use crate::limits::{check_at_most, check_number, malformed};
 
 /// A name of a file with further hard links in the tree: the copying units leave it out.
@@ -18,6 +19,8 @@ pub struct LinkNameRow {
     pub root: u16,
     /// The path below that root.
     pub path: EntryPath,
+    /// The rest of its share, as [`crate::kept_shares`] keeps it.
+    pub detail: Vec<u8>,
 }
 
 impl LinkNameRow {
@@ -29,6 +32,7 @@ impl LinkNameRow {
         if self.path.is_root() {
             return Err(malformed("the name of a link", "it is the root itself"));
         }
+        check_at_most("the bytes of a link's place", self.detail.len(), DETAIL_BYTES_MAX)?;
         check_number("the size of a file", self.size)
     }
 
@@ -71,9 +75,9 @@ impl LinkPosition {
     ///
     /// # Errors
     /// Those of [`EntryPath::new`].
-    pub(crate) fn row(&self, size: u64) -> Result<LinkNameRow> {
+    pub(crate) fn row(&self, size: u64, detail: Vec<u8>) -> Result<LinkNameRow> {
         let path = EntryPath::new(self.path.clone())?;
-        Ok(LinkNameRow { inode: self.inode(), size, root: self.root, path })
+        Ok(LinkNameRow { inode: self.inode(), size, root: self.root, path, detail })
     }
 
     /// Returns the inode.
@@ -109,12 +113,10 @@ impl LinkRange {
 pub struct InodeGroup {
     /// The inode at the source.
     pub inode: Inode,
-    /// The size of the file in bytes.
-    pub size: u64,
     /// The name that was linked to by an earlier pack, if the group has more names than one pack.
-    pub earlier: Option<(u16, EntryPath)>,
-    /// The names, each with the index of its root.
-    pub names: Vec<(u16, EntryPath)>,
+    pub earlier: Option<LinkNameRow>,
+    /// The names.
+    pub names: Vec<LinkNameRow>,
 }
 
 /// A pack of groups.
@@ -158,7 +160,7 @@ impl LinkPack {
     /// Notes the name that an earlier pack linked to.
     pub(crate) fn set_earlier(&mut self, first: Option<LinkNameRow>) {
         if let Some(group) = self.groups.first_mut() {
-            group.earlier = first.map(|row| (row.root, row.path));
+            group.earlier = first;
         }
     }
 
@@ -181,15 +183,9 @@ impl LinkPack {
             }
             bytes += name.path.as_bytes().len();
             count += 1;
-            let place = (name.root, name.path);
             match groups.last_mut().filter(|group| group.inode == name.inode) {
-                Some(group) => group.names.push(place),
-                None => groups.push(InodeGroup {
-                    inode: name.inode,
-                    size: name.size,
-                    earlier: None,
-                    names: vec![place],
-                }),
+                Some(group) => group.names.push(name),
+                None => groups.push(InodeGroup { inode: name.inode, earlier: None, names: vec![name] }),
             }
         }
         let mut is_continued = beyond.is_some() && groups.last().map(|group| group.inode) == beyond;
@@ -197,11 +193,7 @@ impl LinkPack {
             groups.pop();
             is_continued = false;
         }
-        let last = groups.last().and_then(|group| {
-            let (root, path) = group.names.last()?;
-            let (root, path) = (*root, path.clone());
-            Some(LinkNameRow { inode: group.inode, size: group.size, root, path }.position())
-        });
+        let last = groups.last().and_then(|group| group.names.last().map(LinkNameRow::position));
         Ok(last.map(|last| Self { groups, last, is_continued }))
     }
 }
@@ -213,7 +205,8 @@ mod tests {
     fn pack(inodes: &[u64], names: usize, path_bytes: usize) -> Option<LinkPack> {
         let row = |(index, number): (usize, &u64)| {
             let inode = Inode { file_system: 1, number: *number };
-            Ok(LinkNameRow { inode, size: 5, root: 0, path: EntryPath::new(format!("n{index}")).unwrap() })
+            let path = EntryPath::new(format!("n{index}")).unwrap();
+            Ok(LinkNameRow { inode, size: 5, root: 0, path, detail: Vec::new() })
         };
         LinkPack::collect(inodes.iter().enumerate().map(row), PackLimits { names, path_bytes }).unwrap()
     }

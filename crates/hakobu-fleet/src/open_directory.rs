@@ -6,6 +6,7 @@ use hakobu_core::error::Result;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
+use crate::kept_shares::DETAIL_BYTES_MAX;
 use crate::limits::check_at_most;
 
 /// A directory below which something was given away.
@@ -15,9 +16,19 @@ pub struct OpenDirectoryRow {
     pub root: u16,
     /// The path below that root.
     pub path: EntryPath,
+    /// The rest of its end, as [`crate::kept_shares`] keeps it.
+    pub detail: Vec<u8>,
 }
 
 impl OpenDirectoryRow {
+    /// Checks the lengths.
+    ///
+    /// # Errors
+    /// `Usage`
+    pub fn check(&self) -> Result<()> {
+        check_at_most("the bytes of a directory's end", self.detail.len(), DETAIL_BYTES_MAX)
+    }
+
     /// Returns the number of names in the path.
     pub fn depth(&self) -> u16 {
         // A path has at most half as many names as bytes.

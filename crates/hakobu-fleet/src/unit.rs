@@ -39,8 +39,14 @@ pub enum ItemPart {
 pub struct UnitItem {
     /// The index of the source's root.
     pub root: u16,
-    /// The path below that root. The run says where it belongs at the target.
+    /// The path below that root.
     pub path: EntryPath,
+    /// The place below the target's root.
+    pub target: EntryPath,
+    /// The number of leading names of `target` that belong to what the user named.
+    pub top_names: u16,
+    /// True if it is certain that the directories above it are those that were copied last.
+    pub is_above_settled: bool,
     /// The part.
     pub part: ItemPart,
 }
@@ -48,6 +54,10 @@ pub struct UnitItem {
 /// The work of a unit. The phase of the run says what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitWork {
+    /// Everything that the request of the run names.
+    All,
+    /// Entries that failed in an earlier run, by the index of the source's root and the path below it.
+    Again(Vec<(u16, EntryPath)>),
     /// Entries of the source.
     Items(Vec<UnitItem>),
     /// The recorded names of files with several, in a range: the ledger has them.
@@ -67,17 +77,23 @@ pub struct UnitRecord {
     pub state: UnitState,
 }
 
-/// The items of a unit by their paths.
+/// The entries that belong to a unit.
 #[derive(Debug)]
-pub struct WorkCoverage<'a>(HashSet<(u16, &'a [u8])>);
+pub enum WorkCoverage<'a> {
+    /// All entries of the run.
+    All,
+    /// These entries, with everything below them.
+    Paths(HashSet<(u16, &'a [u8])>),
+}
 
 impl WorkCoverage<'_> {
     /// Returns true if an entry is one of the items, or lies below one.
     pub fn has(&self, root: u16, path: &EntryPath) -> bool {
+        let Self::Paths(paths) = self else { return true };
         let path = path.as_bytes();
         let above =
             path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| &path[..slash]);
-        above.chain([&b""[..], path]).any(|above| self.0.contains(&(root, above)))
+        above.chain([&b""[..], path]).any(|above| paths.contains(&(root, above)))
     }
 }
 
@@ -86,6 +102,10 @@ impl WorkCoverage<'_> {
 struct KeptItem {
     root: u16,
     path: Vec<u8>,
+    /// The path at the target, unless it is that at the source.
+    target: Option<Vec<u8>>,
+    top_names: u16,
+    is_above_settled: bool,
     part: ItemPart,
 }
 
@@ -95,12 +115,15 @@ enum KeptWork {
     Items(Vec<KeptItem>),
     Links(LinkRange),
     Directories(DirectoryRange),
+    All,
+    Again(Vec<(u16, Vec<u8>)>),
 }
 
 impl UnitItem {
-    /// Creates an item that is all of an entry.
+    /// Creates an item that is all of an entry with one path at both ends.
     pub fn whole(root: u16, path: EntryPath) -> Self {
-        Self { root, path, part: ItemPart::Whole }
+        let target = path.clone();
+        Self { root, path, target, top_names: 0, is_above_settled: false, part: ItemPart::Whole }
     }
 }
 
@@ -115,6 +138,10 @@ impl UnitWork {
             Self::Items(items) => KeptWork::Items(items.iter().map(UnitItem::kept).collect()),
             Self::Links(range) => KeptWork::Links(range.clone()),
             Self::Directories(range) => KeptWork::Directories(range.clone()),
+            Self::All => KeptWork::All,
+            Self::Again(paths) => {
+                KeptWork::Again(paths.iter().map(|(root, path)| (*root, path.as_bytes().to_vec())).collect())
+            }
         };
         let bytes = postcard::to_extend(&kept, vec![WORK_FORM]).map_err(|error| undecodable(&error))?;
         check_at_most("the bytes of a unit's work", bytes.len(), UNIT_WORK_BYTES_MAX)?;
@@ -139,6 +166,11 @@ impl UnitWork {
             }
             KeptWork::Links(range) => Self::Links(range),
             KeptWork::Directories(range) => Self::Directories(range),
+            KeptWork::All => Self::All,
+            KeptWork::Again(paths) => {
+                let paths = paths.into_iter().map(|(root, path)| Ok((root, kept_path(path)?)));
+                Self::Again(paths.collect::<Result<_>>()?)
+            }
         };
         work.check().map_err(|error| undecodable(&error))?;
         Ok(work)
@@ -148,9 +180,15 @@ impl UnitWork {
     pub fn coverage(&self) -> WorkCoverage<'_> {
         let items: &[UnitItem] = match self {
             Self::Items(items) => items,
+            Self::Again(paths) => {
+                return WorkCoverage::Paths(
+                    paths.iter().map(|(root, path)| (*root, path.as_bytes())).collect(),
+                );
+            }
+            Self::All => return WorkCoverage::All,
             Self::Links(_) | Self::Directories(_) => &[],
         };
-        WorkCoverage(items.iter().map(|item| (item.root, item.path.as_bytes())).collect())
+        WorkCoverage::Paths(items.iter().map(|item| (item.root, item.path.as_bytes())).collect())
     }
 
     /// Checks the lengths, except that of all the work together.
@@ -165,13 +203,23 @@ impl UnitWork {
             }
             Self::Links(range) => range.check(),
             Self::Directories(range) => range.check(),
+            Self::All => Ok(()),
+            Self::Again(paths) => check_at_most("the entries of a unit", paths.len(), UNIT_ITEMS_MAX),
         }
     }
 }
 
 impl UnitItem {
     fn kept(&self) -> KeptItem {
-        KeptItem { root: self.root, path: self.path.as_bytes().to_vec(), part: self.part.clone() }
+        let is_elsewhere = self.target != self.path;
+        KeptItem {
+            root: self.root,
+            path: self.path.as_bytes().to_vec(),
+            target: is_elsewhere.then(|| self.target.as_bytes().to_vec()),
+            top_names: self.top_names,
+            is_above_settled: self.is_above_settled,
+            part: self.part.clone(),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -185,9 +233,15 @@ impl UnitItem {
 
 impl KeptItem {
     fn item(self) -> Result<UnitItem> {
-        let path = EntryPath::new(self.path).map_err(|error| undecodable(&error))?;
-        Ok(UnitItem { root: self.root, path, part: self.part })
+        let path = kept_path(self.path)?;
+        let target = self.target.map_or_else(|| Ok(path.clone()), kept_path)?;
+        let Self { root, top_names, is_above_settled, part, .. } = self;
+        Ok(UnitItem { root, path, target, top_names, is_above_settled, part })
     }
+}
+
+fn kept_path(path: Vec<u8>) -> Result<EntryPath> {
+    EntryPath::new(path).map_err(|error| undecodable(&error))
 }
 
 fn undecodable(cause: &dyn std::fmt::Display) -> Error {
@@ -212,7 +266,13 @@ mod tests {
                 1 => ItemPart::Names { after: None, until: Some(vec![0xff, 0xfe]) },
                 _ => ItemPart::Names { after: Some(b"a".to_vec()), until: None },
             };
-            let item = |(index, name): (usize, &String)| UnitItem { root, path: path(name), part: part(index) };
+            let item = |(index, name): (usize, &String)| UnitItem {
+                part: part(index),
+                target: path(if index % 2 == 0 { "elsewhere" } else { name }),
+                top_names: 1,
+                is_above_settled: index % 2 == 0,
+                ..UnitItem::whole(root, path(name))
+            };
             let work = UnitWork::Items(names.iter().enumerate().map(item).collect());
             prop_assert_eq!(UnitWork::decode(&work.encode().unwrap()).unwrap(), work);
         }
@@ -232,11 +292,8 @@ mod tests {
         let long = path(&vec!["x".repeat(200); 20].join("/"));
         assert!(UnitWork::Items(vec![UnitItem::whole(0, long); 300]).encode().is_err());
         let name = |length| {
-            UnitWork::Items(vec![UnitItem {
-                root: 0,
-                path: path("a"),
-                part: ItemPart::Names { after: Some(vec![b'a'; length]), until: None },
-            }])
+            let part = ItemPart::Names { after: Some(vec![b'a'; length]), until: None };
+            UnitWork::Items(vec![UnitItem { part, ..UnitItem::whole(0, path("a")) }])
         };
         assert!(name(NAME_BYTES_MAX).encode().is_ok() && name(NAME_BYTES_MAX + 1).encode().is_err());
     }

@@ -256,10 +256,13 @@ impl<T: Tables> ChangeBatch<'_, T> {
     /// Removes a unit that was tried too often: its items are failures, which a run of what failed begins with.
     fn give_up(&mut self, key: UnitKey) -> Result<Answer> {
         let items: Vec<(u16, EntryPath)> = match self.work(key)? {
+            UnitWork::All => vec![(0, EntryPath::root())],
+            UnitWork::Again(paths) => paths,
             UnitWork::Items(items) => items.into_iter().map(|item| (item.root, item.path)).collect(),
             UnitWork::Links(range) => {
                 let groups = self.tables.links_in(key.run, &range)?.map(|pack| pack.groups);
-                groups.into_iter().flatten().flat_map(|group| group.names).collect()
+                let names = groups.into_iter().flatten().flat_map(|group| group.names);
+                names.map(|name| (name.root, name.path)).collect()
             }
             UnitWork::Directories(range) => {
                 let rows = self.tables.directories_in(key.run, &range)?.map(|pack| pack.directories);

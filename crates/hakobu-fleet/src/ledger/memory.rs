@@ -36,8 +36,8 @@ pub struct MemoryLedger {
     reports: BTreeMap<RunId, Vec<u8>>,
     units: BTreeMap<UnitId, MemoryUnit>,
     committed: BTreeMap<UnitKey, Epoch>,
-    open_directories: BTreeSet<(RunId, DirectoryKey)>,
-    link_names: BTreeMap<(RunId, LinkPosition), u64>,
+    open_directories: BTreeMap<(RunId, DirectoryKey), Vec<u8>>,
+    link_names: BTreeMap<(RunId, LinkPosition), (u64, Vec<u8>)>,
     failures: BTreeMap<(RunId, RowNumber), NumberedFailure>,
     relationships: BTreeMap<RelationshipId, RelationshipRecord>,
     brokers: BTreeMap<BrokerName, BrokerRecord>,
@@ -86,7 +86,8 @@ impl MemoryLedger {
             Bound::Excluded((run, after.clone()))
         });
         let names = self.link_names.range((from, Bound::Unbounded));
-        names.take_while(move |((of, _), _)| *of == run).map(|((_, position), size)| position.row(*size))
+        let names = names.take_while(move |((of, _), _)| *of == run);
+        names.map(|((_, position), (size, detail))| position.row(*size, detail.clone()))
     }
 
     /// Notes the first name of a group that begins before the pack.
@@ -113,8 +114,8 @@ impl MemoryLedger {
             Bound::Excluded((run, directory_key(after)))
         });
         let rows = self.open_directories.range((from, Bound::Unbounded));
-        rows.take_while(move |(of, _)| *of == run).map(|(_, (_, root, path))| {
-            Ok(OpenDirectoryRow { root: *root, path: EntryPath::new(path.clone())? })
+        rows.take_while(move |((of, _), _)| *of == run).map(|((_, (_, root, path)), detail)| {
+            Ok(OpenDirectoryRow { root: *root, path: EntryPath::new(path.clone())?, detail: detail.clone() })
         })
     }
 }
@@ -293,7 +294,7 @@ impl Ledger for MemoryLedger {
         self.units.retain(|_, unit| !removed(&unit.run));
         self.committed.retain(|key, _| !removed(&key.run));
         self.link_names.retain(|(run, _), _| !removed(run));
-        self.open_directories.retain(|(run, _)| !removed(run));
+        self.open_directories.retain(|(run, _), _| !removed(run));
         Ok(left == 0)
     }
 }
@@ -366,12 +367,12 @@ impl Tables for MemoryLedger {
     }
 
     fn insert_open_directory(&mut self, run: RunId, row: &OpenDirectoryRow) -> Result<()> {
-        self.open_directories.insert((run, directory_key(&row.position())));
+        self.open_directories.insert((run, directory_key(&row.position())), row.detail.clone());
         Ok(())
     }
 
     fn insert_link_name(&mut self, run: RunId, row: &LinkNameRow) -> Result<()> {
-        self.link_names.insert((run, row.position()), row.size);
+        self.link_names.insert((run, row.position()), (row.size, row.detail.clone()));
         Ok(())
     }
 

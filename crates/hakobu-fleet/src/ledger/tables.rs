@@ -37,9 +37,9 @@ pub(super) trait Tables {
     fn insert_committed(&mut self, key: UnitKey, epoch: Epoch) -> Result<()>;
     fn committed(&mut self, key: UnitKey) -> Result<Option<Epoch>>;
 
-    /// Adds a row, unless it is there.
+    /// Adds a row, or replaces the one that is there.
     fn insert_open_directory(&mut self, run: RunId, row: &OpenDirectoryRow) -> Result<()>;
-    /// Adds a row, or replaces the size in the one that is there.
+    /// Adds a row, or replaces the one that is there.
     fn insert_link_name(&mut self, run: RunId, row: &LinkNameRow) -> Result<()>;
     fn links_in(&mut self, run: RunId, range: &LinkRange) -> Result<Option<LinkPack>>;
     fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>>;

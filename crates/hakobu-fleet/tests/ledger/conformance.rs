@@ -171,7 +171,7 @@ fn a_commit_adds_everything_at_once(ledger: &mut dyn Ledger) {
     assert_eq!((record.units.added, record.units.committed, record.failures), (3, 1, 1));
     assert_eq!(record.counters.bytes_scanned, u64::MAX);
     let links = ledger.link_pack(run, None, PackLimits::default()).unwrap().unwrap();
-    assert_eq!((links.groups.len(), links.groups[0].names.len(), links.groups[0].size), (1, 2, 5));
+    assert_eq!((links.groups.len(), links.groups[0].names.len(), links.groups[0].names[0].size), (1, 2, 5));
     assert_eq!(links.groups[0].inode.file_system, u64::MAX);
     let failures = ledger.failures(run, None, None, 9).unwrap();
     assert_eq!(failures[0].row, failure(ErrorKind::PermissionDenied, b"g\xff\n"));
@@ -341,8 +341,8 @@ fn links_come_in_packs_of_groups(ledger: &mut dyn Ledger) {
             assert_eq!(again, pack);
             for group in &pack.groups {
                 groups += usize::from(group.earlier.is_none());
-                if let Some((root, earlier)) = &group.earlier {
-                    assert!(*root == 0 && earlier.as_bytes().ends_with(b"/n0"), "{earlier}");
+                if let Some(earlier) = &group.earlier {
+                    assert!(earlier.root == 0 && earlier.path.as_bytes().ends_with(b"/n0"), "{earlier:?}");
                 }
             }
             seen += count;
@@ -593,7 +593,7 @@ fn a_change_that_is_malformed_changes_nothing(ledger: &mut dyn Ledger) {
     let answers = ledger.apply(&[lease, commit(largest)]).unwrap();
     assert_eq!(answers[1], LedgerAnswer::Committed);
     let pack = ledger.link_pack(run, None, PackLimits::default()).unwrap().unwrap();
-    assert_eq!(pack.groups[0].size, i64::MAX as u64);
+    assert_eq!(pack.groups[0].names[0].size, i64::MAX as u64);
 }
 
 fn a_refusal_leaves_the_rest_of_the_batch(ledger: &mut dyn Ledger) {

@@ -105,7 +105,7 @@ fn long_million_groups_of_links() {
             let number = (batch * 20_000 + name) % 1_000_000;
             let inode = Inode { file_system: 64, number: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
             let path = path(&format!("tree/directory-{:04}/name-{batch}-{name}", name / 100));
-            LinkNameRow { inode, size: 4096, root: 0, path }
+            LinkNameRow { inode, size: 4096, root: 0, path, detail: vec![0, 0, 2] }
         });
         let result = UnitResult { link_names: names.collect(), ..Default::default() };
         let leased = lease(&mut ledger, unit.key, "one", 0);

@@ -90,11 +90,17 @@ pub fn end(run: RunId, outcome: RunOutcome) -> LedgerChange {
 }
 
 pub fn open_directory(text: &str) -> OpenDirectoryRow {
-    OpenDirectoryRow { root: 0, path: path(text) }
+    OpenDirectoryRow { root: 0, path: path(text), detail: text.as_bytes().to_vec() }
 }
 
 pub fn link_name(number: u64, text: &str) -> LinkNameRow {
-    LinkNameRow { inode: Inode { file_system: u64::MAX, number }, size: 5, root: 0, path: path(text) }
+    LinkNameRow {
+        inode: Inode { file_system: u64::MAX, number },
+        size: 5,
+        root: 0,
+        path: path(text),
+        detail: text.as_bytes().to_vec(),
+    }
 }
 
 pub fn failure(kind: ErrorKind, bytes: &[u8]) -> FailureRow {

@@ -87,6 +87,8 @@ CREATE TABLE open_directory (
   height INTEGER NOT NULL,
   root INTEGER NOT NULL,
   path BLOB NOT NULL,
+  -- Its attributes and its place at the target, which only brokers read.
+  detail BLOB NOT NULL,
   PRIMARY KEY (run, height, root, path)
 ) STRICT, WITHOUT ROWID;
 
@@ -97,6 +99,8 @@ CREATE TABLE link_name (
   root INTEGER NOT NULL,
   path BLOB NOT NULL,
   size INTEGER NOT NULL,
+  -- Its place at the target, which only brokers read.
+  detail BLOB NOT NULL,
   PRIMARY KEY (run, file_system, inode, root, path)
 ) STRICT, WITHOUT ROWID;
 
@@ -150,10 +154,10 @@ INSERT INTO relationship VALUES (1, 'nightly', 2, 1700000000000, 'site-a', x'2f6
 INSERT INTO run VALUES (1, 1, 'site-a', '{}', 'copy', 0, x'', 3, 1, 0, '{"entries_created":12,"bytes_scanned":18446744073709551615}', 1,
   NULL, 1700000000000, NULL, NULL, 0);
 INSERT INTO unit VALUES (2, 1, 4, 1, NULL, NULL), (3, 1, 1, 0, 'one', 1700000030000);
-INSERT INTO unit_work VALUES (2, x'0100010003612f6200'), (3, x'0100010003612f6200');
+INSERT INTO unit_work VALUES (2, x'0100010003612f6200000000'), (3, x'0100010003612f6200000000');
 INSERT INTO committed VALUES (1, 1, 1);
-INSERT INTO open_directory VALUES (1, -1, 0, x'61');
-INSERT INTO link_name VALUES (1, -1, 7, 0, x'612f6c', 5), (1, -1, 7, 0, x'612f6d', 5);
+INSERT INTO open_directory VALUES (1, -1, 0, x'61', x'0102');
+INSERT INTO link_name VALUES (1, -1, 7, 0, x'612f6c', 5, x'03'), (1, -1, 7, 0, x'612f6d', 5, x'');
 INSERT INTO failure VALUES (1, 1, 6, 'other', 0, x'66ff', 'reading', x'78ff', 'it went wrong', 'try again');
 INSERT INTO broker VALUES ('one', 'site-a', '0.2.0', 1, 2, 0);
 INSERT INTO token VALUES (1, x'000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f', 'page', 'admin', 1, NULL, 0, NULL);

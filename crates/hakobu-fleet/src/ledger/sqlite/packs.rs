@@ -23,7 +23,7 @@ pub(super) fn link_pack(
 ) -> Result<Option<LinkPack>> {
     let first_place = LinkPosition::FIRST;
     let from = after.unwrap_or(&first_place);
-    let sql = "SELECT file_system, inode, root, path, size FROM link_name \
+    let sql = "SELECT file_system, inode, root, path, size, detail FROM link_name \
                    WHERE run = ? AND (file_system, inode, root, path) > (?, ?, ?, ?) \
                    ORDER BY file_system, inode, root, path";
     let values = params![run.signed(), from.file_system, from.inode, from.root, from.path];
@@ -36,7 +36,7 @@ pub(super) fn link_pack(
     };
     if let Some(inode) = pack.continues(after) {
         let from = LinkPosition::before(inode);
-        let sql = "SELECT file_system, inode, root, path, size FROM link_name \
+        let sql = "SELECT file_system, inode, root, path, size, detail FROM link_name \
                        WHERE run = ? AND file_system = ? AND inode = ? ORDER BY root, path LIMIT 1";
         let values = params![run.signed(), from.file_system, from.inode];
         pack.set_earlier(statements.first(sql, values, link_name)?);
@@ -51,7 +51,7 @@ pub(super) fn directory_pack(
     (after, until): DirectoryPlaces<'_>,
     limits: PackLimits,
 ) -> Result<Option<DirectoryPack>> {
-    let sql = "SELECT root, path FROM open_directory WHERE run = ? AND (height, root, path) > (?, ?, ?) \
+    let sql = "SELECT root, path, detail FROM open_directory WHERE run = ? AND (height, root, path) > (?, ?, ?) \
                    ORDER BY height, root, path";
     let height = after.map_or(i64::MIN, |after| -i64::from(after.depth));
     let (root, path) = after.map_or((0, &[][..]), |after| (after.root, &after.path[..]));

@@ -114,16 +114,16 @@ pub(super) fn unit_record(row: &Row<'_>) -> Result<UnitRecord> {
     })
 }
 
-/// Returns a name of a link from the columns `file_system`, `inode`, `root`, `path` and `size`.
+/// Returns a name of a link from the columns `file_system`, `inode`, `root`, `path`, `size` and `detail`.
 pub(super) fn link_name(row: &Row<'_>) -> Result<LinkNameRow> {
     let (file_system, inode) = (column(row, 0)?, column(row, 1)?);
     let position = LinkPosition { file_system, inode, root: small(row, 2)?, path: column(row, 3)? };
-    position.row(number(row, 4)?)
+    position.row(number(row, 4)?, column(row, 5)?)
 }
 
-/// Returns an open directory from the columns `root` and `path`.
+/// Returns an open directory from the columns `root`, `path` and `detail`.
 pub(super) fn open_directory(row: &Row<'_>) -> Result<OpenDirectoryRow> {
-    Ok(OpenDirectoryRow { root: small(row, 0)?, path: path(row, 1)? })
+    Ok(OpenDirectoryRow { root: small(row, 0)?, path: path(row, 1)?, detail: column(row, 2)? })
 }
 
 pub(super) fn failure_row(row: &Row<'_>) -> Result<NumberedFailure> {

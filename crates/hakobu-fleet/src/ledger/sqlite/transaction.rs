@@ -155,13 +155,15 @@ impl Tables for OpenTransaction<'_> {
     }
 
     fn insert_open_directory(&mut self, run: RunId, row: &OpenDirectoryRow) -> Result<()> {
-        let sql = "INSERT OR IGNORE INTO open_directory (run, height, root, path) VALUES (?, ?, ?, ?)";
-        let values = params![run.signed(), -i64::from(row.depth()), row.root, row.path.as_bytes()];
+        let sql =
+            "INSERT OR REPLACE INTO open_directory (run, height, root, path, detail) VALUES (?, ?, ?, ?, ?)";
+        let values =
+            params![run.signed(), -i64::from(row.depth()), row.root, row.path.as_bytes(), row.detail];
         self.execute(sql, values)
     }
 
     fn insert_link_name(&mut self, run: RunId, row: &LinkNameRow) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO link_name (run, file_system, inode, root, path, size) VALUES (?, ?, ?, ?, ?, ?)";
+        let sql = "INSERT OR REPLACE INTO link_name (run, file_system, inode, root, path, size, detail) VALUES (?, ?, ?, ?, ?, ?, ?)";
         let values = params![
             run.signed(),
             row.inode.file_system.cast_signed(),
@@ -169,6 +171,7 @@ impl Tables for OpenTransaction<'_> {
             row.root,
             row.path.as_bytes(),
             signed(row.size),
+            row.detail,
         ];
         self.execute(sql, values)
     }

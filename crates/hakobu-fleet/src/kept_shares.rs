@@ -1,0 +1,240 @@
+//! The shares of the engine as the ledger keeps them: what it sorts by in columns, the rest as bytes that only brokers read.
+
+use hakobu_core::entry::{Attributes, FileTime, Inode};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::exchange::{DirectoryEnd, DirectoryOutcome, DirectoryShare, NameShare, SharePlace};
+use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
+use serde::{Deserialize, Serialize};
+
+use crate::link_name::LinkNameRow;
+use crate::open_directory::OpenDirectoryRow;
+use crate::unit::{ItemPart, UnitItem};
+
+/// The maximum length of the bytes that only brokers read: a path, and some numbers.
+pub const DETAIL_BYTES_MAX: usize = PATH_BYTES_MAX + 256;
+
+/// The kept form of a place without what columns hold.
+#[derive(Serialize, Deserialize)]
+struct KeptPlace {
+    /// The path at the target, unless it is that at the source.
+    target: Option<Vec<u8>>,
+    top_names: u16,
+}
+
+#[derive(Serialize, Deserialize)]
+enum KeptOutcome {
+    Created,
+    Updated,
+    AttributesOnly,
+    Unchanged,
+}
+
+/// The kept form of an end without what columns hold. New fields go to the end, and need a number of their own in front.
+#[derive(Serialize, Deserialize)]
+struct KeptEnd {
+    place: KeptPlace,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    mtime: (i64, u32),
+    outcome: Option<KeptOutcome>,
+    is_touched: bool,
+    extended: bool,
+    is_unproven: bool,
+    is_examined: bool,
+    listed_ctime: Option<(i64, u32)>,
+}
+
+impl KeptPlace {
+    fn of(place: &SharePlace) -> Self {
+        let is_elsewhere = place.target != place.source;
+        Self { target: is_elsewhere.then(|| place.target.as_bytes().to_vec()), top_names: place.top_names }
+    }
+
+    fn place(self, root: u16, source: EntryPath) -> Result<SharePlace> {
+        let target = match self.target {
+            Some(target) => EntryPath::new(target)?,
+            None => source.clone(),
+        };
+        Ok(SharePlace { root, source, target, top_names: self.top_names })
+    }
+}
+
+impl OpenDirectoryRow {
+    /// Creates the row of an end.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be kept.
+    pub fn of(end: &DirectoryEnd) -> Result<Self> {
+        let Attributes { mode, uid, gid, mtime } = end.attributes;
+        let kept = KeptEnd {
+            place: KeptPlace::of(&end.place),
+            mode,
+            uid,
+            gid,
+            mtime: kept_time(mtime),
+            outcome: end.outcome.map(|outcome| match outcome {
+                DirectoryOutcome::Created => KeptOutcome::Created,
+                DirectoryOutcome::Updated => KeptOutcome::Updated,
+                DirectoryOutcome::AttributesOnly => KeptOutcome::AttributesOnly,
+                DirectoryOutcome::Unchanged => KeptOutcome::Unchanged,
+            }),
+            is_touched: end.is_touched,
+            extended: end.extended,
+            is_unproven: end.is_unproven,
+            is_examined: end.is_examined,
+            listed_ctime: end.listed_ctime.map(kept_time),
+        };
+        let SharePlace { root, source, .. } = &end.place;
+        Ok(Self { root: *root, path: source.clone(), detail: encode(&kept)? })
+    }
+
+    /// Returns the end.
+    ///
+    /// # Errors
+    /// `Corrupt` if the row was not made by [`OpenDirectoryRow::of`].
+    pub fn end(&self) -> Result<DirectoryEnd> {
+        let kept: KeptEnd = decode(&self.detail)?;
+        Ok(DirectoryEnd {
+            place: kept.place.place(self.root, self.path.clone())?,
+            attributes: Attributes {
+                mode: kept.mode,
+                uid: kept.uid,
+                gid: kept.gid,
+                mtime: time(kept.mtime)?,
+            },
+            outcome: kept.outcome.map(|outcome| match outcome {
+                KeptOutcome::Created => DirectoryOutcome::Created,
+                KeptOutcome::Updated => DirectoryOutcome::Updated,
+                KeptOutcome::AttributesOnly => DirectoryOutcome::AttributesOnly,
+                KeptOutcome::Unchanged => DirectoryOutcome::Unchanged,
+            }),
+            is_touched: kept.is_touched,
+            extended: kept.extended,
+            is_unproven: kept.is_unproven,
+            is_examined: kept.is_examined,
+            listed_ctime: kept.listed_ctime.map(time).transpose()?,
+        })
+    }
+}
+
+impl LinkNameRow {
+    /// Creates the row of a name.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be kept.
+    pub fn of(name: &NameShare) -> Result<Self> {
+        let NameShare { place, inode, size_bytes, links } = name;
+        Ok(Self {
+            inode: *inode,
+            size: *size_bytes,
+            root: place.root,
+            path: place.source.clone(),
+            detail: encode(&(KeptPlace::of(place), links))?,
+        })
+    }
+
+    /// Returns the share.
+    ///
+    /// # Errors
+    /// `Corrupt` if the row was not made by [`LinkNameRow::of`].
+    pub fn share(&self) -> Result<NameShare> {
+        let (place, links): (KeptPlace, u32) = decode(&self.detail)?;
+        let place = place.place(self.root, self.path.clone())?;
+        let Inode { file_system, number } = self.inode;
+        Ok(NameShare { place, inode: Inode { file_system, number }, size_bytes: self.size, links })
+    }
+}
+
+impl UnitItem {
+    /// Creates the item of a directory that was given away.
+    pub fn of(share: &DirectoryShare) -> Self {
+        let SharePlace { root, source, target, top_names } = share.place.clone();
+        let is_above_settled = share.is_above_settled;
+        Self { root, path: source, target, top_names, is_above_settled, part: ItemPart::Whole }
+    }
+
+    /// Returns the share.
+    pub fn share(&self) -> DirectoryShare {
+        let (source, target) = (self.path.clone(), self.target.clone());
+        let place = SharePlace { root: self.root, source, target, top_names: self.top_names };
+        DirectoryShare { place, is_above_settled: self.is_above_settled }
+    }
+}
+
+fn kept_time(time: FileTime) -> (i64, u32) {
+    (time.seconds, time.nanoseconds)
+}
+
+fn time((seconds, nanoseconds): (i64, u32)) -> Result<FileTime> {
+    if nanoseconds > 999_999_999 {
+        return Err(unreadable(&"a time has more nanoseconds than a second"));
+    }
+    Ok(FileTime { seconds, nanoseconds })
+}
+
+fn encode(kept: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(kept).map_err(|error| unreadable(&error))
+}
+
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((kept, [])) => Ok(kept),
+        Ok(_) => Err(unreadable(&"bytes follow it")),
+        Err(error) => Err(unreadable(&error)),
+    }
+}
+
+fn unreadable(cause: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corrupt, "reading a share of work", cause.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(source: &str, target: &str) -> SharePlace {
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        SharePlace { root: 3, source: path(source), target: path(target), top_names: 1 }
+    }
+
+    #[test]
+    fn shares_are_kept_whole() {
+        for place in [place("a/b", "a/b"), place("a/b", "c/a/b"), place("", "")] {
+            let end = DirectoryEnd {
+                place: place.clone(),
+                attributes: Attributes {
+                    mode: 0o2755,
+                    uid: u32::MAX,
+                    gid: 7,
+                    mtime: FileTime { seconds: -5, nanoseconds: 999_999_999 },
+                },
+                outcome: Some(DirectoryOutcome::AttributesOnly),
+                is_touched: true,
+                extended: false,
+                is_unproven: true,
+                is_examined: false,
+                listed_ctime: Some(FileTime { seconds: 9, nanoseconds: 1 }),
+            };
+            assert_eq!(OpenDirectoryRow::of(&end).unwrap().end().unwrap(), end);
+            let name = NameShare {
+                place: place.clone(),
+                inode: Inode { file_system: u64::MAX, number: 8 },
+                size_bytes: 1 << 40,
+                links: 3,
+            };
+            assert_eq!(LinkNameRow::of(&name).unwrap().share().unwrap(), name);
+            let share = DirectoryShare { place, is_above_settled: true };
+            assert_eq!(UnitItem::of(&share).share(), share);
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        let row =
+            |detail: &[u8]| OpenDirectoryRow { root: 0, path: EntryPath::root(), detail: detail.to_vec() };
+        for bytes in [&b""[..], b"\x00", b"\xff\xff\xff", &[0; 64]] {
+            assert!(row(bytes).end().is_err(), "{bytes:?}");
+        }
+    }
+}
