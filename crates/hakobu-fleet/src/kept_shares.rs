@@ -3,15 +3,12 @@
 use hakobu_core::entry::{Attributes, FileTime, Inode};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::exchange::{DirectoryEnd, DirectoryOutcome, DirectoryShare, NameShare, SharePlace};
-use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
+use hakobu_core::path::EntryPath;
 use serde::{Deserialize, Serialize};
 
 use crate::link_name::LinkNameRow;
 use crate::open_directory::OpenDirectoryRow;
 use crate::unit::{ItemPart, UnitItem};
-
-/// The maximum length of the bytes that only brokers read: a path, and some numbers.
-pub const DETAIL_BYTES_MAX: usize = PATH_BYTES_MAX + 256;
 
 /// The kept form of a place without what columns hold.
 #[derive(Serialize, Deserialize)]

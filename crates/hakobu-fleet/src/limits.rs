@@ -1,12 +1,16 @@
 //! Checks of lengths and numbers that come from outside.
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::path::PATH_BYTES_MAX;
 
 /// The operation that errors of this module name.
 const DURING: &str = "checking what the ledger is to keep";
 
 /// The largest number that every ledger keeps: databases have signed numbers of 64 bits.
 pub const NUMBER_MAX: u64 = i64::MAX as u64;
+
+/// The maximum length of the bytes of a row that only brokers read: a path, and some numbers.
+pub const DETAIL_BYTES_MAX: usize = PATH_BYTES_MAX + 256;
 
 /// Checks a length or a count against its limit.
 ///

@@ -5,8 +5,7 @@ use hakobu_core::error::Result;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
-use crate::kept_shares::DETAIL_BYTES_MAX;
-use crate::limits::{check_at_most, check_number, malformed};
+use crate::limits::{DETAIL_BYTES_MAX, check_at_most, check_number, malformed};
 
 /// A name of a file with further hard links in the tree: the copying units leave it out.
 #[derive(Clone, Debug, PartialEq, Eq)]

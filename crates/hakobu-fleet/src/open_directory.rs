@@ -6,8 +6,7 @@ use hakobu_core::error::Result;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
-use crate::kept_shares::DETAIL_BYTES_MAX;
-use crate::limits::check_at_most;
+use crate::limits::{DETAIL_BYTES_MAX, check_at_most};
 
 /// A directory below which something was given away.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -47,7 +47,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "hakobu-rsync",
         ],
     ),
-    ("hakobu-fleet", &["hakobu-core"]),
+    ("hakobu-fleet", &["hakobu-core", "hakobu-transfer"]),
     ("hakobu-testkit", &["hakobu-core", "hakobu-sys", "hakobu-proto"]),
     (
         "hakobu",
@@ -61,6 +61,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "hakobu-measure",
             "hakobu-agent",
             "hakobu-transfer",
+            "hakobu-fleet",
         ],
     ),
 ];
