@@ -8,18 +8,26 @@
 
 pub mod audit;
 pub mod broker;
+pub mod bus;
 pub mod change;
+pub mod control_loop;
 pub mod failure;
+pub mod fleet_clock;
 pub mod ids;
 pub mod kept_shares;
+pub mod leader;
 pub mod lease;
+pub mod lease_token;
 pub mod ledger;
 mod limits;
 pub mod link_name;
+pub mod message;
 pub mod names;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
+pub mod run_report;
+pub mod run_request;
 pub mod token;
 pub mod transition;
 pub mod unit;
