@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn errors_come_back_as_they_were() {
-        let error = Error::new(ErrorKind::NoSpace, "writing", "full").at(b"a\xff".to_vec()).hint("free some");
+        let error = Error::new(ErrorKind::NoSpace, "writing", "full").at(b"a\xff").hint("free some");
         assert_eq!(Error::from(SentError::from(&error)), error);
     }
 }

@@ -9,7 +9,7 @@ use crate::ledger::Ledger;
 use crate::message::UnitProgress;
 use crate::names::BrokerName;
 use crate::run::RunRow;
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 
 /// The number of ready units below which further ones are read.
 const READY_MIN: usize = 256;
@@ -60,7 +60,7 @@ pub struct ActiveRun {
     /// Its row in the ledger.
     pub row: RunRow,
     /// Its request.
-    pub request: RunRequest,
+    pub request: FleetRequest,
     /// The units that can be leased, the earliest first.
     pub ready: VecDeque<ReadyUnit>,
     /// The leased units.
@@ -83,7 +83,7 @@ impl ActiveRun {
     /// # Errors
     /// Those of reading its request.
     pub fn new(row: RunRow) -> Result<Self> {
-        let request = RunRequest::parse(&row.request)?;
+        let request = FleetRequest::parse(&row.request)?;
         Ok(Self {
             row,
             request,

@@ -10,7 +10,7 @@ use crate::link_name::{LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPosition, DirectoryRange};
 use crate::run::{RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
 use crate::run_report;
-use crate::run_request::{RunRequest, RunVerb};
+use crate::run_request::{FleetRequest, RunVerb};
 use crate::unit::UnitWork;
 
 /// The number of packs that one step makes units of.
@@ -32,7 +32,7 @@ pub enum NextStep {
 pub fn next_step(
     ledger: &mut dyn Ledger,
     row: &RunRow,
-    request: &RunRequest,
+    request: &FleetRequest,
     now: Moment,
 ) -> Result<NextStep> {
     for phase in RunPhase::ALL {

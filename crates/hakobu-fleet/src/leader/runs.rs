@@ -1,4 +1,4 @@
-//! What becomes of runs: units are leased, committed and returned, phases follow each other, and runs end.
+//! The course of runs: units are leased, committed and returned, phases follow each other, and runs end.
 
 use hakobu_core::error::{Error, Result};
 
