@@ -20,6 +20,8 @@ pub mod names;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
+pub mod schedule;
+pub mod setting_error;
 pub mod token;
 pub mod transition;
 pub mod unit;
