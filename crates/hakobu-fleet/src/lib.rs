@@ -6,21 +6,28 @@
 //!
 //! No clock is read here, and nothing random is drawn: both are given.
 
+pub mod api_token;
 pub mod audit;
 pub mod broker;
+pub mod broker_key;
 pub mod change;
 pub mod failure;
 pub mod ids;
 pub mod kept_shares;
+pub mod key_file;
 pub mod lease;
 pub mod ledger;
 mod limits;
 pub mod link_name;
+pub mod login_attempts;
 pub mod names;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
 pub mod schedule;
+mod sealing;
+pub mod secret_bytes;
+pub mod secrets;
 pub mod setting_error;
 pub mod token;
 pub mod transition;
