@@ -376,6 +376,7 @@ impl<'a> Worker<'a> {
         let mut operation = operation;
         self.enter(LaneStage::Send);
         loop {
+            self.shared.check_lease(&operation)?;
             match self.target.submit(ticket, operation) {
                 Ok(()) => break,
                 Err(back) => operation = back,
@@ -420,6 +421,7 @@ impl<'a> Worker<'a> {
     fn ask_target(&mut self, mut operation: TargetOp) -> Result<TargetOutcome> {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
+        self.shared.check_lease(&operation)?;
         self.under_way.insert(ticket, PendingPurpose::Told);
         while let Err(back) = self.target.submit(ticket, operation) {
             operation = back;

@@ -173,7 +173,7 @@ fn what_is_given_away_is_the_same_in_another_run() {
     assert_eq!(given.share(), Some(share), "it may be given away once more");
     let below = whole("a/b/c/d", CountedDirectory::Updated, Some(&given));
     assert_eq!((below.below_top(), below.share()), (b"c/d/".to_vec(), None));
-    // What is left to do survives, and so does the result.
+    // The rest of the work survives, and so does the result.
     let ending = DirectoryNode::ending(&end(&given));
     assert_eq!(end(&ending), end(&given));
     assert!(ending.is_set() && ending.extended && ending.is_unproven() && !ending.is_open());
