@@ -12,7 +12,7 @@ use hakobu_transfer::copy::copy;
 use hakobu_transfer::shared_run::SharedRun;
 
 use super::Worker;
-use super::unit_exchange::UnitExchange;
+use super::granted_exchange::GrantedExchange;
 use super::unit_observer::UnitObserver;
 use super::unit_state::{UnitControls, UnitState};
 use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
@@ -81,7 +81,7 @@ impl Worker {
                 (copy(&comparing, &mut environment), CommittedWork::default())
             }
             _ => {
-                let exchange = UnitExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
+                let exchange = GrantedExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
                 let transfer = cache.run(&granted.request, copy_request)?.run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }

@@ -26,7 +26,7 @@ const TIME_ENOUGH: Duration = Duration::from_secs(5);
 const ROWS_ENOUGH: u64 = (COMMIT_ROWS_MAX / 8) as u64;
 
 /// The exchange of a unit.
-pub struct UnitExchange<'a> {
+pub struct GrantedExchange<'a> {
     state: &'a UnitState,
     clock: &'a dyn FleetClock,
     /// True if the broker ends.
@@ -42,7 +42,7 @@ pub struct UnitExchange<'a> {
     has_given: AtomicBool,
 }
 
-impl<'a> UnitExchange<'a> {
+impl<'a> GrantedExchange<'a> {
     /// Creates the exchange of a unit that copies, links, or sets the attributes of directories.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
     Ok(Some(shares))
 }
 
-impl WorkExchange for UnitExchange<'_> {
+impl WorkExchange for GrantedExchange<'_> {
     fn begin(&self) -> Option<Vec<WorkShare>> {
         self.begins.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
