@@ -63,30 +63,30 @@ impl FailureRow {
     }
 }
 
-/// The number of each kind of error in a ledger. A number is never given to another kind.
-const KINDS: [(ErrorKind, u8); 22] = [
-    (ErrorKind::Conflict, 1),
-    (ErrorKind::Cancelled, 2),
-    (ErrorKind::ConnectionLost, 3),
-    (ErrorKind::Corrupt, 4),
-    (ErrorKind::BeyondGrant, 5),
-    (ErrorKind::Io, 6),
-    (ErrorKind::Locked, 7),
-    (ErrorKind::NoInodes, 8),
-    (ErrorKind::NoSpace, 9),
-    (ErrorKind::NotFound, 10),
-    (ErrorKind::PermissionDenied, 11),
-    (ErrorKind::Protocol, 12),
-    (ErrorKind::ReadOnly, 13),
-    (ErrorKind::Refused, 14),
-    (ErrorKind::Requirement, 15),
-    (ErrorKind::SourceChanged, 16),
-    (ErrorKind::SourceVanished, 17),
-    (ErrorKind::TimedOut, 18),
-    (ErrorKind::Unauthenticated, 19),
-    (ErrorKind::Unsupported, 20),
-    (ErrorKind::Usage, 21),
-    (ErrorKind::WriteOnly, 22),
+/// The number of each kind of error in a ledger, and its name in reports. Neither is ever given to another kind.
+const KINDS: [(ErrorKind, u8, &str); 22] = [
+    (ErrorKind::Conflict, 1, "conflict"),
+    (ErrorKind::Cancelled, 2, "cancelled"),
+    (ErrorKind::ConnectionLost, 3, "connection_lost"),
+    (ErrorKind::Corrupt, 4, "corrupt"),
+    (ErrorKind::BeyondGrant, 5, "beyond_grant"),
+    (ErrorKind::Io, 6, "io"),
+    (ErrorKind::Locked, 7, "locked"),
+    (ErrorKind::NoInodes, 8, "no_inodes"),
+    (ErrorKind::NoSpace, 9, "no_space"),
+    (ErrorKind::NotFound, 10, "not_found"),
+    (ErrorKind::PermissionDenied, 11, "permission_denied"),
+    (ErrorKind::Protocol, 12, "protocol"),
+    (ErrorKind::ReadOnly, 13, "read_only"),
+    (ErrorKind::Refused, 14, "refused"),
+    (ErrorKind::Requirement, 15, "requirement"),
+    (ErrorKind::SourceChanged, 16, "source_changed"),
+    (ErrorKind::SourceVanished, 17, "source_vanished"),
+    (ErrorKind::TimedOut, 18, "timed_out"),
+    (ErrorKind::Unauthenticated, 19, "unauthenticated"),
+    (ErrorKind::Unsupported, 20, "unsupported"),
+    (ErrorKind::Usage, 21, "usage"),
+    (ErrorKind::WriteOnly, 22, "write_only"),
 ];
 
 /// Returns the number of a kind of error.
@@ -116,12 +116,22 @@ pub fn number_of_kind(kind: ErrorKind) -> u8 {
         | ErrorKind::Usage
         | ErrorKind::WriteOnly => {}
     }
-    KINDS.iter().find(|(known, _)| *known == kind).map_or(0, |(_, number)| *number)
+    KINDS.iter().find(|(known, ..)| *known == kind).map_or(0, |(_, number, _)| *number)
 }
 
 /// Returns the kind of error with this number.
 pub fn kind_of_number(number: u8) -> Option<ErrorKind> {
-    KINDS.iter().find(|(_, known)| *known == number).map(|(kind, _)| *kind)
+    KINDS.iter().find(|(_, known, _)| *known == number).map(|(kind, ..)| *kind)
+}
+
+/// Returns the name of a kind of error.
+pub fn name_of_kind(kind: ErrorKind) -> &'static str {
+    KINDS.iter().find(|(known, ..)| *known == kind).map_or("other", |(.., name)| *name)
+}
+
+/// Returns the kind of error with this name.
+pub fn kind_of_name(name: &str) -> Option<ErrorKind> {
+    KINDS.iter().find(|(.., known)| *known == name).map(|(kind, ..)| *kind)
 }
 
 #[cfg(test)]
@@ -130,8 +140,9 @@ mod tests {
 
     #[test]
     fn each_kind_has_a_number_of_its_own() {
-        for (kind, number) in KINDS {
+        for (kind, number, name) in KINDS {
             assert_eq!((number_of_kind(kind), kind_of_number(number)), (number, Some(kind)));
+            assert_eq!((name_of_kind(kind), kind_of_name(name)), (name, Some(kind)));
         }
         assert_eq!(kind_of_number(0), None);
     }

@@ -110,6 +110,9 @@ pub trait Ledger: Send {
         after: Option<&BrokerName>,
         limit: usize,
     ) -> Result<Vec<BrokerRecord>>;
+    /// Returns a broker.
+    fn broker(&mut self, name: &BrokerName) -> Result<Option<BrokerRecord>>;
+
     /// Returns all tokens.
     fn tokens(&mut self) -> Result<Vec<TokenRecord>>;
     /// Returns records of the audit log, the latest first.

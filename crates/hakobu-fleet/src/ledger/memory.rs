@@ -272,6 +272,10 @@ impl Ledger for MemoryLedger {
         Ok(brokers.take(page(limit)).cloned().collect())
     }
 
+    fn broker(&mut self, name: &BrokerName) -> Result<Option<BrokerRecord>> {
+        Ok(self.brokers.get(name).cloned())
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         Ok(self.tokens.values().cloned().collect())
     }

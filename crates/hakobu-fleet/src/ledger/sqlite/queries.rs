@@ -205,6 +205,11 @@ impl Ledger for SqliteLedger {
         self.at(self.statements().list(&sql, params![after, group, page(limit)], broker_record))
     }
 
+    fn broker(&mut self, name: &BrokerName) -> Result<Option<BrokerRecord>> {
+        let sql = format!("SELECT {BROKER_COLUMNS} FROM broker WHERE name = ?");
+        self.at(self.statements().first(&sql, [name.as_str()], broker_record))
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         let sql = format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id");
         self.at(self.statements().list(&sql, [], token_record))

@@ -1,0 +1,306 @@
+//! The leader: gives units to brokers, takes their results, and moves runs on from phase to phase.
+//!
+//! It decides nothing that outlasts it: the ledger does. It knows beside the ledger until when each lease lasts, by a clock
+//! that does not jump. A leader that takes over lets all leases last once more, so no broker loses one by the change.
+//!
+//! Changes wait until [`Leader::flush`], which applies all of them in one transaction and then answers.
+
+mod active_run;
+mod calls;
+mod live_broker;
+mod phases;
+mod runs;
+mod splitting;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+
+pub use active_run::{ActiveRun, LeasedUnit};
+pub use live_broker::LiveBroker;
+
+use crate::bus::{LeaderBus, ReplyTo};
+use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange};
+use crate::fleet_clock::FleetClock;
+use crate::ids::{Epoch, Moment, RunId, UnitId, UnitKey};
+use crate::lease_token::LeaseKey;
+use crate::ledger::{Ledger, PAGE_ROWS_MAX};
+use crate::message::{LeaderAnswer, encode};
+use crate::names::{BrokerName, GroupName};
+
+/// The number of rounds in which changes may lead to further ones before the leader looks at its queue again.
+const ROUNDS_MAX: usize = 8;
+
+/// The settings of a leader.
+#[derive(Clone, Debug)]
+pub struct LeaderSettings {
+    /// The duration of a lease. Brokers renew it several times within.
+    pub lease: Duration,
+    /// The time for which a unit runs before it is asked to give something away.
+    pub split_after: Duration,
+    /// The key of the leases' tokens.
+    pub key: LeaseKey,
+}
+
+/// The leader.
+pub struct Leader {
+    ledger: Box<dyn Ledger>,
+    buses: Vec<Arc<dyn LeaderBus>>,
+    clock: Arc<dyn FleetClock>,
+    settings: LeaderSettings,
+    runs: BTreeMap<RunId, ActiveRun>,
+    brokers: BTreeMap<BrokerName, LiveBroker>,
+    pending: Vec<(LedgerChange, Then)>,
+    /// The run whose units were given out last in each group, so that runs take turns.
+    last_run: BTreeMap<GroupName, RunId>,
+    /// The error of the ledger, while it does not work.
+    ledger_error: Option<Error>,
+}
+
+/// The consequence of an answer of the ledger.
+enum Then {
+    Lease { group: GroupName, broker: BrokerName, asked: (UnitKey, Epoch), reply: ReplyTo },
+    Commit { key: UnitKey, has_children: bool, reply: ReplyTo },
+    Return { key: UnitKey, counts: bool, reply: ReplyTo },
+    Expire(UnitKey),
+    Step(RunId),
+    Start(LedgerReply),
+    End(RunId),
+    Tell(LedgerReply),
+    Nothing,
+}
+
+/// Takes the answer of the ledger to one change, or its error. It does not block.
+pub type LedgerReply = Box<dyn FnOnce(Result<LedgerAnswer>) + Send>;
+
+impl Leader {
+    /// Takes up all runs that have not ended.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    pub fn new(
+        mut ledger: Box<dyn Ledger>,
+        buses: Vec<Arc<dyn LeaderBus>>,
+        clock: Arc<dyn FleetClock>,
+        settings: LeaderSettings,
+    ) -> Result<Self> {
+        let mut runs = BTreeMap::new();
+        for row in ledger.open_runs()? {
+            runs.insert(row.id, ActiveRun::new(row)?);
+        }
+        let ends_ms = clock.elapsed_ms().saturating_add(as_ms(settings.lease));
+        let mut after: Option<UnitId> = None;
+        loop {
+            let units = ledger.leased_units(after, PAGE_ROWS_MAX)?;
+            let Some(last) = units.last() else { break };
+            after = Some(last.key.unit);
+            for unit in units {
+                let (Some(run), Some(holder)) = (runs.get_mut(&unit.key.run), unit.state.holder) else {
+                    continue;
+                };
+                let leased = LeasedUnit {
+                    broker: holder.broker,
+                    epoch: unit.state.epoch,
+                    deadline: holder.deadline,
+                    ends_ms,
+                    since_ms: clock.elapsed_ms(),
+                    splits: false,
+                    progress: None,
+                };
+                run.leased.insert(unit.key.unit, leased);
+            }
+        }
+        let (brokers, last_run) = (BTreeMap::new(), BTreeMap::new());
+        let (pending, ledger_error) = (Vec::new(), None);
+        let mut leader =
+            Self { ledger, buses, clock, settings, runs, brokers, pending, last_run, ledger_error };
+        for run in leader.runs.keys().copied().collect::<Vec<_>>() {
+            leader.move_on(run)?;
+        }
+        Ok(leader)
+    }
+
+    /// Ends the leader, and returns its ledger. What waits to be applied is dropped, as if the process had been killed.
+    pub fn into_ledger(self) -> Box<dyn Ledger> {
+        self.ledger
+    }
+
+    /// Returns the ledger, for reading. What waits to be applied is not in it.
+    pub fn ledger(&mut self) -> &mut dyn Ledger {
+        &mut *self.ledger
+    }
+
+    /// Returns the runs that have not ended.
+    pub fn active_runs(&self) -> &BTreeMap<RunId, ActiveRun> {
+        &self.runs
+    }
+
+    /// Returns the brokers that were seen lately.
+    pub fn live_brokers(&self) -> &BTreeMap<BrokerName, LiveBroker> {
+        &self.brokers
+    }
+
+    /// Returns the error of the ledger, while it does not work.
+    pub fn ledger_error(&self) -> Option<&Error> {
+        self.ledger_error.as_ref()
+    }
+
+    /// Returns the clock.
+    pub fn clock(&self) -> &dyn FleetClock {
+        &*self.clock
+    }
+
+    /// Asks for a change, which is applied with the next ones.
+    pub fn change(&mut self, change: LedgerChange, reply: LedgerReply) {
+        if let Err(error) = change.check() {
+            return reply(Err(error));
+        }
+        let inner = match &change {
+            LedgerChange::Audited(_, inner) => inner,
+            change => change,
+        };
+        let then = match inner {
+            LedgerChange::StartRun(_) => Then::Start(reply),
+            LedgerChange::DrainBroker(name, is_draining) => {
+                if let Some(broker) = self.brokers.get_mut(name) {
+                    broker.is_draining = *is_draining;
+                }
+                Then::Tell(reply)
+            }
+            _ => Then::Tell(reply),
+        };
+        self.pending.push((change, then));
+    }
+
+    /// Returns true if changes wait.
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Applies what waits, and answers. If the ledger does not work, everybody is told so, and nothing is lost: brokers ask
+    /// again.
+    pub fn flush(&mut self) {
+        for _round in 0..ROUNDS_MAX {
+            if self.pending.is_empty() {
+                return;
+            }
+            let rest = self.pending.split_off(self.pending.len().min(BATCH_CHANGES_MAX));
+            let (changes, thens): (Vec<_>, Vec<_>) =
+                std::mem::replace(&mut self.pending, rest).into_iter().unzip();
+            match self.ledger.apply(&changes) {
+                Ok(answers) => {
+                    self.ledger_error = None;
+                    for (then, answer) in thens.into_iter().zip(answers) {
+                        self.follow(then, answer);
+                    }
+                }
+                Err(error) => {
+                    thens.into_iter().for_each(|then| self.fail(then, &error));
+                    self.ledger_error = Some(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Does what is due: leases that have ended, units to split, runs that move on, offers.
+    pub fn tick(&mut self) {
+        self.expire();
+        self.flush();
+        self.forget_brokers();
+        self.ask_for_splits();
+        self.offer();
+        if self.ledger_error.is_some() {
+            self.look_again();
+        }
+    }
+
+    /// Moves all runs on, in case the ledger works again.
+    fn look_again(&mut self) {
+        for run in self.runs.keys().copied().collect::<Vec<_>>() {
+            match self.move_on(run) {
+                Ok(()) => self.ledger_error = None,
+                Err(error) => return self.ledger_error = Some(error),
+            }
+        }
+        self.flush();
+    }
+
+    fn follow(&mut self, then: Then, answer: LedgerAnswer) {
+        let run = match then {
+            Then::Nothing => return,
+            Then::Tell(reply) => return reply(Ok(answer)),
+            Then::Start(reply) => {
+                let started = match &answer {
+                    LedgerAnswer::RunStarted(run) => Some(*run),
+                    _ => None,
+                };
+                reply(Ok(answer));
+                started
+            }
+            Then::Lease { group, broker, asked, reply } => {
+                self.leased(&group, &broker, asked, answer, reply);
+                None
+            }
+            Then::Commit { key, has_children, reply } => self.committed(key, has_children, &answer, reply),
+            Then::Return { key, counts, reply } => {
+                send(reply, &LeaderAnswer::Done);
+                self.returned(key, counts, &answer)
+            }
+            Then::Expire(key) => self.returned(key, false, &answer),
+            Then::Step(run) => {
+                if let Some(active) = self.runs.get_mut(&run) {
+                    active.has_new_units();
+                }
+                Some(run)
+            }
+            Then::End(run) => {
+                if answer == LedgerAnswer::Done {
+                    self.runs.remove(&run);
+                }
+                None
+            }
+        };
+        let Some(run) = run else { return };
+        if let Err(error) = self.move_on(run) {
+            self.ledger_error = Some(error);
+        }
+    }
+
+    /// Tells that a change could not be applied.
+    fn fail(&mut self, then: Then, error: &Error) {
+        match then {
+            Then::Tell(reply) | Then::Start(reply) => reply(Err(error.clone())),
+            Then::Lease { asked: (key, epoch), reply, .. } => {
+                if let Some(run) = self.runs.get_mut(&key.run) {
+                    run.put_back(key, epoch, false, 0);
+                }
+                send(reply, &LeaderAnswer::Refused(error.to_string()));
+            }
+            Then::Commit { reply, .. } | Then::Return { reply, .. } => {
+                send(reply, &LeaderAnswer::Refused(error.to_string()));
+            }
+            Then::Expire(_) | Then::Step(_) | Then::End(_) | Then::Nothing => {}
+        }
+    }
+
+    fn now(&self) -> (Moment, u64) {
+        (self.clock.moment(), self.clock.elapsed_ms())
+    }
+}
+
+/// Sends an answer to a broker.
+fn send(reply: ReplyTo, answer: &LeaderAnswer) {
+    let bytes = encode(answer).or_else(|error| encode(&LeaderAnswer::Refused(error.to_string())));
+    reply(bytes.unwrap_or_default());
+}
+
+fn as_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn no_such(what: &str) -> Error {
+    Error::new(ErrorKind::NotFound, "looking in the ledger", format!("there is no such {what}"))
+}

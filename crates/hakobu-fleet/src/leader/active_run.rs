@@ -1,0 +1,176 @@
+//! A run that has not ended, as the leader knows it beside the ledger: which units are ready, and who works on which.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hakobu_core::error::{Error, Result};
+
+use crate::ids::{Epoch, Moment, UnitId, UnitKey};
+use crate::ledger::Ledger;
+use crate::message::UnitProgress;
+use crate::names::BrokerName;
+use crate::run::RunRow;
+use crate::run_request::FleetRequest;
+
+/// The number of ready units below which further ones are read.
+const READY_MIN: usize = 256;
+/// The number of ready units that are read at a time.
+const READY_PAGE: usize = 2048;
+/// The time after which a unit that nobody has taken is offered again in milliseconds.
+const OFFERED_FOR_MS: u64 = 5_000;
+/// The pause after the first failed attempt of a unit in milliseconds. Each further one doubles it.
+const PAUSE_FIRST_MS: u64 = 1_000;
+/// The longest pause between attempts in milliseconds.
+const PAUSE_MAX_MS: u64 = 60_000;
+
+/// A unit that is ready.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyUnit {
+    /// The unit.
+    pub key: UnitKey,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The time by the leader's clock before which nobody gets it, in milliseconds.
+    pub not_before_ms: u64,
+    /// The time by the leader's clock before which it is not offered again, in milliseconds.
+    pub offered_until_ms: u64,
+}
+
+/// A unit that is leased.
+#[derive(Clone, Debug)]
+pub struct LeasedUnit {
+    /// The broker.
+    pub broker: BrokerName,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The deadline in the ledger, by the calendar.
+    pub deadline: Moment,
+    /// The time by the leader's clock at which the lease ends unless it is renewed, in milliseconds.
+    pub ends_ms: u64,
+    /// The time by the leader's clock at which it began.
+    pub since_ms: u64,
+    /// True if the unit was asked to give away what waits.
+    pub splits: bool,
+    /// The last progress.
+    pub progress: Option<UnitProgress>,
+}
+
+/// A run that has not ended.
+#[derive(Debug)]
+pub struct ActiveRun {
+    /// Its row in the ledger.
+    pub row: RunRow,
+    /// Its request.
+    pub request: FleetRequest,
+    /// The units that can be leased, the earliest first.
+    pub ready: VecDeque<ReadyUnit>,
+    /// The leased units.
+    pub leased: BTreeMap<UnitId, LeasedUnit>,
+    /// The number of attempts in a row of units that failed, for the pause between them.
+    attempts: BTreeMap<UnitId, u32>,
+    /// The last unit that was read from the ledger.
+    read_to: Option<UnitId>,
+    /// True if the ledger may have further ready units behind it.
+    has_more: bool,
+    /// The last error with which a broker returned a unit.
+    pub last_error: Option<Error>,
+    /// True if nothing is leased for the present.
+    pub is_paused: bool,
+}
+
+impl ActiveRun {
+    /// Takes up a run.
+    ///
+    /// # Errors
+    /// Those of reading its request.
+    pub fn new(row: RunRow) -> Result<Self> {
+        let request = FleetRequest::parse(&row.request)?;
+        Ok(Self {
+            row,
+            request,
+            ready: VecDeque::new(),
+            leased: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            read_to: None,
+            has_more: true,
+            last_error: None,
+            is_paused: false,
+        })
+    }
+
+    /// Notes that units were added in the ledger.
+    pub fn has_new_units(&mut self) {
+        self.has_more = true;
+    }
+
+    /// Reads further ready units if few are left.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    pub fn read_ready(&mut self, ledger: &mut dyn Ledger) -> Result<()> {
+        if !self.has_more || self.ready.len() >= READY_MIN {
+            return Ok(());
+        }
+        let units = ledger.ready_units(self.row.id, self.read_to, READY_PAGE)?;
+        self.has_more = units.len() >= READY_PAGE;
+        for unit in units {
+            self.read_to = self.read_to.max(Some(unit.key.unit));
+            if !self.leased.contains_key(&unit.key.unit) {
+                let (key, epoch) = (unit.key, unit.state.epoch);
+                self.ready.push_back(ReadyUnit { key, epoch, not_before_ms: 0, offered_until_ms: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if a unit could be leased now.
+    pub fn has_ready(&self, now_ms: u64) -> bool {
+        !self.is_paused && self.ready.iter().any(|unit| unit.not_before_ms <= now_ms)
+    }
+
+    /// Takes a ready unit: one of those that were offered, or else the earliest.
+    pub fn take_ready(&mut self, offered: &[UnitKey], now_ms: u64) -> Option<ReadyUnit> {
+        if self.is_paused {
+            return None;
+        }
+        let may = |unit: &ReadyUnit| unit.not_before_ms <= now_ms;
+        let wanted =
+            self.ready.iter().take(READY_MIN).position(|unit| may(unit) && offered.contains(&unit.key));
+        let at = wanted.or_else(|| self.ready.iter().position(may))?;
+        self.ready.remove(at)
+    }
+
+    /// Returns up to so many ready units that are to be offered now.
+    pub fn offer(&mut self, count: usize, now_ms: u64) -> Vec<UnitKey> {
+        let is_due = |unit: &&mut ReadyUnit| unit.not_before_ms <= now_ms && unit.offered_until_ms <= now_ms;
+        let due = self.ready.iter_mut().take(READY_MIN).filter(is_due).take(count);
+        due.map(|unit| {
+            unit.offered_until_ms = now_ms.saturating_add(OFFERED_FOR_MS);
+            unit.key
+        })
+        .collect()
+    }
+
+    /// Notes that a unit can be leased again. `counts`: the last attempt failed, so that the next one waits.
+    pub fn put_back(&mut self, key: UnitKey, epoch: Epoch, counts: bool, now_ms: u64) {
+        let mut not_before_ms = 0;
+        if counts {
+            let attempts = self.attempts.entry(key.unit).or_default();
+            *attempts = attempts.saturating_add(1);
+            let pause_ms =
+                PAUSE_FIRST_MS.checked_shl(*attempts - 1).unwrap_or(PAUSE_MAX_MS).min(PAUSE_MAX_MS);
+            not_before_ms = now_ms.saturating_add(pause_ms);
+        }
+        self.ready.push_front(ReadyUnit { key, epoch, not_before_ms, offered_until_ms: 0 });
+    }
+
+    /// Forgets a unit that is gone.
+    pub fn forget(&mut self, unit: UnitId) {
+        self.leased.remove(&unit);
+        self.attempts.remove(&unit);
+    }
+
+    /// Returns the brokers that work on it.
+    pub fn brokers(&self) -> impl Iterator<Item = &BrokerName> {
+        self.leased.values().map(|unit| &unit.broker)
+    }
+}

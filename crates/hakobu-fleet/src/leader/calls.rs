@@ -1,0 +1,293 @@
+//! Answers the requests of brokers. Nothing in them is believed until it is checked.
+
+use hakobu_core::error::Result;
+
+use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
+use crate::broker::{BrokerSighting, VERSION_BYTES_MAX};
+use crate::bus::IncomingCall;
+use crate::change::{LedgerChange, UnitResult};
+use crate::ids::UnitKey;
+use crate::limits::{check_at_most, shortened};
+use crate::message::{
+    BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName,
+    SentLimits, UnitOrder, decode,
+};
+use crate::names::{BrokerName, GroupName};
+use crate::run::STEP_UNITS_MAX;
+use crate::transition::{RefuseCause, UnitTransition};
+use crate::unit::{UNIT_ITEMS_MAX, UnitItem, UnitWork};
+use crate::unit_counters::UnitCounters;
+
+/// The maximum number of units of one broker.
+const UNITS_MAX: usize = 256;
+/// The time after which another process may have the name of a broker that is silent, in milliseconds.
+const NAME_KEPT_MS: u64 = 10_000;
+/// The time after which the ledger is told again that a broker is there, in milliseconds.
+const TELL_EVERY_MS: u64 = 60_000;
+/// The time after which a silent broker is no longer among those that are there, in milliseconds.
+const SILENT_MAX_MS: u64 = 60_000;
+/// The number of units that given work is divided into, for each slot of the group.
+const UNITS_A_SLOT: usize = 4;
+
+impl Leader {
+    /// Takes a request of a broker. It is answered at the next [`Leader::flush`] at the latest.
+    pub fn take_call(&mut self, call: IncomingCall) {
+        let IncomingCall { group, bytes, reply } = call;
+        match decode::<BrokerCall>(&bytes) {
+            Ok(call) => self.answer(&group, call, reply),
+            Err(error) => send(reply, &LeaderAnswer::Refused(error.to_string())),
+        }
+    }
+
+    fn answer(&mut self, group: &GroupName, call: BrokerCall, reply: crate::bus::ReplyTo) {
+        let BrokerCall { broker, process, request } = call;
+        if let Some(words) = self.name_is_taken(group, &broker, process) {
+            return send(reply, &LeaderAnswer::Refused(words));
+        }
+        match request {
+            BrokerRequest::Report(report) => {
+                let answer = self.report(group, &broker, process, &report);
+                send(reply, &answer);
+            }
+            BrokerRequest::Lease { offered, .. } => self.lease(group, broker, &offered, reply),
+            BrokerRequest::Commit { lease, result } => self.commit(group, broker, &lease, *result, reply),
+            BrokerRequest::Return { lease, cause, error } => {
+                if !self.is_proven(group, &broker, &lease) {
+                    return send(reply, &LeaderAnswer::Lost);
+                }
+                let error = error.map(hakobu_core::Error::from);
+                if let Some(error) = error.clone()
+                    && let Some(run) = self.runs.get_mut(&lease.key.run)
+                {
+                    run.last_error = Some(error);
+                }
+                if error.as_ref().is_some_and(ends_a_run) {
+                    self.fail_run(lease.key.run, error.as_ref());
+                    return send(reply, &LeaderAnswer::Done);
+                }
+                let change = LedgerChange::refuse(lease.key, broker, lease.epoch, cause);
+                let counts = cause == RefuseCause::Failed;
+                self.pending.push((change, Then::Return { key: lease.key, counts, reply }));
+            }
+            BrokerRequest::Leave => {
+                self.brokers.remove(&broker);
+                send(reply, &LeaderAnswer::Done);
+            }
+        }
+    }
+
+    /// Returns words if another process has the name of a broker.
+    fn name_is_taken(&self, group: &GroupName, broker: &BrokerName, process: u64) -> Option<String> {
+        let known = self.brokers.get(broker)?;
+        let (_, now_ms) = self.now();
+        let is_other = known.process != process || known.group != *group;
+        let is_there = now_ms.saturating_sub(known.seen_ms) < NAME_KEPT_MS;
+        (is_other && is_there).then(|| {
+            format!("another broker is called \"{broker}\": start this one with --name, or wait until the other has ended")
+        })
+    }
+
+    fn report(
+        &mut self,
+        group: &GroupName,
+        broker: &BrokerName,
+        process: u64,
+        report: &BrokerReport,
+    ) -> LeaderAnswer {
+        if let Err(error) = check_at_most("the units of a broker", report.units.len(), UNITS_MAX) {
+            return LeaderAnswer::Refused(error.to_string());
+        }
+        let (now, now_ms) = self.now();
+        let is_known = self.brokers.get(broker).is_some_and(|known| known.process == process);
+        if !is_known {
+            let mut live = LiveBroker::new(group.clone(), process, now_ms);
+            live.is_draining = self.is_draining_in_ledger(broker);
+            self.brokers.insert(broker.clone(), live);
+        }
+        let units = report.units.iter().map(|unit| {
+            let lease_ms = as_ms(self.settings.lease);
+            let is_proven = self.is_proven(group, broker, &unit.lease);
+            let leased = self.leased_unit(&unit.lease, broker).filter(|_| is_proven);
+            let Some(leased) = leased else { return UnitOrder::Stop };
+            leased.ends_ms = now_ms.saturating_add(lease_ms);
+            leased.progress = Some(unit.clone());
+            UnitOrder::Continue { lease_ms, splits: leased.splits, limits: SentLimits::default() }
+        });
+        let units = units.collect();
+        let Some(live) = self.brokers.get_mut(broker) else { return LeaderAnswer::Done };
+        let is_other_version = live.version != report.version;
+        live.take(report, now_ms);
+        let is_draining = live.is_draining;
+        if is_other_version || live.told_ms == 0 || now_ms.saturating_sub(live.told_ms) >= TELL_EVERY_MS {
+            live.told_ms = now_ms.max(1);
+            let version = shortened(&report.version, VERSION_BYTES_MAX);
+            let sighting = BrokerSighting { name: broker.clone(), group: group.clone(), version, now };
+            self.pending.push((LedgerChange::SeeBroker(sighting), Then::Nothing));
+        }
+        LeaderAnswer::Orders(BrokerOrders { is_draining, units })
+    }
+
+    fn is_draining_in_ledger(&mut self, broker: &BrokerName) -> bool {
+        let found = self.ledger.broker(broker);
+        found.ok().flatten().is_some_and(|record| record.is_draining)
+    }
+
+    fn leased_unit(&mut self, lease: &LeaseName, broker: &BrokerName) -> Option<&mut LeasedUnit> {
+        let leased = self.runs.get_mut(&lease.key.run)?.leased.get_mut(&lease.key.unit)?;
+        (leased.epoch == lease.epoch && leased.broker == *broker).then_some(leased)
+    }
+
+    /// Returns true if a broker was given this lease. It may have ended since.
+    fn is_proven(&self, group: &GroupName, broker: &BrokerName, lease: &LeaseName) -> bool {
+        let expected = self.settings.key.token(lease.key, lease.epoch, group, broker);
+        self.settings.key.proves(lease.token, expected)
+    }
+
+    fn lease(
+        &mut self,
+        group: &GroupName,
+        broker: BrokerName,
+        offered: &[UnitKey],
+        reply: crate::bus::ReplyTo,
+    ) {
+        let is_welcome = self.brokers.get(&broker).is_some_and(|live| !live.is_draining && !live.is_ending);
+        let ready = match is_welcome {
+            true => self.take_ready(group, offered),
+            false => Ok(None),
+        };
+        let unit = match ready {
+            Ok(Some(unit)) => unit,
+            Ok(None) => return send(reply, &LeaderAnswer::Leases(Vec::new())),
+            Err(error) => return send(reply, &LeaderAnswer::Refused(error.to_string())),
+        };
+        let (now, _) = self.now();
+        let transition = UnitTransition::Lease {
+            broker: broker.clone(),
+            group: group.clone(),
+            epoch: unit.epoch,
+            now,
+            deadline: now.plus_ms(as_ms(self.settings.lease)),
+        };
+        let then = Then::Lease { group: group.clone(), broker, asked: (unit.key, unit.epoch), reply };
+        self.pending.push((LedgerChange::Unit(unit.key, transition), then));
+    }
+
+    fn commit(
+        &mut self,
+        group: &GroupName,
+        broker: BrokerName,
+        lease: &LeaseName,
+        work: CommittedWork,
+        reply: crate::bus::ReplyTo,
+    ) {
+        if !self.is_proven(group, &broker, lease) {
+            return send(reply, &LeaderAnswer::Lost);
+        }
+        let slots = self.brokers.values().filter(|live| live.group == *group);
+        let slots = slots.map(|live| usize::from(live.slots)).sum::<usize>();
+        let change = unit_result(work, slots.max(1) * UNITS_A_SLOT).and_then(|result| {
+            let has_children = !result.children.is_empty();
+            let result = Box::new(result);
+            let change = LedgerChange::Commit { key: lease.key, broker, epoch: lease.epoch, result };
+            change.check()?;
+            Ok((change, has_children))
+        });
+        match change {
+            Ok((change, has_children)) => {
+                self.pending.push((change, Then::Commit { key: lease.key, has_children, reply }));
+            }
+            Err(error) => send(reply, &LeaderAnswer::Refused(error.to_string())),
+        }
+    }
+
+    /// Forgets brokers that are silent. The ledger knows them still.
+    pub(super) fn forget_brokers(&mut self) {
+        let (_, now_ms) = self.now();
+        self.brokers.retain(|_, live| now_ms.saturating_sub(live.seen_ms) < SILENT_MAX_MS);
+    }
+}
+
+/// Returns true for an error that no other attempt and no other broker mends.
+fn ends_a_run(error: &hakobu_core::Error) -> bool {
+    use hakobu_core::error::ErrorKind::{Refused, Requirement, Unsupported, Usage};
+    matches!(error.kind, Usage | Unsupported | Refused | Requirement)
+}
+
+/// Returns a result as the ledger takes it. Given work is divided into about so many units.
+fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
+    let CommittedWork { given, counters, ends, names, failures } = work;
+    let mut items = Vec::new();
+    for bytes in given {
+        if let UnitWork::Items(more) = UnitWork::decode(&bytes)? {
+            items.extend(more);
+        }
+        check_at_most(
+            "the directories that a unit gives away",
+            items.len(),
+            STEP_UNITS_MAX * UNIT_ITEMS_MAX,
+        )?;
+    }
+    let counters: UnitCounters = serde_json::from_str(&counters).map_err(|error| {
+        let words = error.to_string();
+        hakobu_core::Error::new(hakobu_core::ErrorKind::Protocol, "reading the counters of a unit", words)
+    })?;
+    Ok(UnitResult {
+        children: divided(items, units),
+        counters,
+        open_directories: ends.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
+        link_names: names.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
+        failures: failures.into_iter().map(Into::into).collect(),
+    })
+}
+
+/// The number of bytes of paths in one unit that is not exceeded much.
+const UNIT_PATH_BYTES: usize = 256 << 10;
+
+/// Divides items into about so many units, each of neighbours.
+fn divided(items: Vec<UnitItem>, units: usize) -> Vec<UnitWork> {
+    let each = items.len().div_ceil(units.max(1)).clamp(1, UNIT_ITEMS_MAX / 4);
+    let mut divided: Vec<Vec<UnitItem>> = Vec::new();
+    let mut bytes = 0;
+    for item in items {
+        let is_full = divided.last().is_none_or(|last| last.len() >= each || bytes >= UNIT_PATH_BYTES);
+        if is_full {
+            divided.push(Vec::with_capacity(each));
+            bytes = 0;
+        }
+        bytes += item.path.as_bytes().len() + item.target.as_bytes().len();
+        if let Some(last) = divided.last_mut() {
+            last.push(item);
+        }
+    }
+    divided.into_iter().map(UnitWork::Items).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::path::EntryPath;
+
+    use super::*;
+
+    #[test]
+    fn given_work_is_divided_among_slots() {
+        let items = |count: usize| {
+            (0..count)
+                .map(|at| UnitItem::whole(0, EntryPath::new(format!("d{at}")).unwrap()))
+                .collect::<Vec<_>>()
+        };
+        let sizes = |count, units| {
+            divided(items(count), units)
+                .iter()
+                .map(|work| match work {
+                    UnitWork::Items(items) => items.len(),
+                    _ => 0,
+                })
+                .collect::<Vec<_>>()
+        };
+        assert!(sizes(0, 4).is_empty());
+        assert_eq!(sizes(3, 8), [1, 1, 1]);
+        assert_eq!(sizes(9, 4), [3, 3, 3]);
+        assert_eq!(sizes(10, 4), [3, 3, 3, 1]);
+        assert!(sizes(100_000, 1).iter().all(|size| *size <= UNIT_ITEMS_MAX));
+    }
+}

@@ -1,0 +1,62 @@
+//! A broker, as the leader sees it now.
+
+use crate::ids::UnitKey;
+use crate::message::BrokerReport;
+use crate::names::GroupName;
+
+/// A broker that reported lately.
+#[derive(Clone, Debug)]
+pub struct LiveBroker {
+    /// Its group.
+    pub group: GroupName,
+    /// The number of its process.
+    pub process: u64,
+    /// Its version.
+    pub version: String,
+    /// The number of units that it works on at a time.
+    pub slots: u16,
+    /// True if it gets no further units, as somebody asked for.
+    pub is_draining: bool,
+    /// True if it takes no further units, because it ends.
+    pub is_ending: bool,
+    /// The time by the leader's clock at which it last reported, in milliseconds.
+    pub seen_ms: u64,
+    /// The time at which the ledger was last told, in milliseconds.
+    pub(super) told_ms: u64,
+    /// Its units.
+    pub units: Vec<UnitKey>,
+}
+
+impl LiveBroker {
+    /// Creates the state of a broker that reports for the first time.
+    pub(super) fn new(group: GroupName, process: u64, now_ms: u64) -> Self {
+        Self {
+            group,
+            process,
+            version: String::new(),
+            slots: 0,
+            is_draining: false,
+            is_ending: false,
+            seen_ms: now_ms,
+            told_ms: 0,
+            units: Vec::new(),
+        }
+    }
+
+    /// Takes a report.
+    pub(super) fn take(&mut self, report: &BrokerReport, now_ms: u64) {
+        self.version.clone_from(&report.version);
+        self.slots = report.slots;
+        self.is_ending = report.is_ending;
+        self.seen_ms = now_ms;
+        self.units = report.units.iter().map(|unit| unit.lease.key).collect();
+    }
+
+    /// Returns the number of units that it could take now.
+    pub fn free(&self) -> usize {
+        if self.is_draining || self.is_ending {
+            return 0;
+        }
+        usize::from(self.slots).saturating_sub(self.units.len())
+    }
+}

@@ -1,0 +1,118 @@
+//! The phases of a run: which units come next when none is left.
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ids::Moment;
+use crate::ledger::Ledger;
+use crate::link_name::{LinkPosition, LinkRange, PackLimits};
+use crate::open_directory::{DirectoryPosition, DirectoryRange};
+use crate::run::{RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
+use crate::run_report;
+use crate::run_request::{FleetRequest, RunVerb};
+use crate::unit::UnitWork;
+
+/// The number of packs that one step makes units of.
+const STEP_PACKS_MAX: usize = 512;
+
+/// The next step of a run that has no units left.
+#[derive(Debug)]
+pub enum NextStep {
+    /// Units are added.
+    Units(RunStep),
+    /// The run ends.
+    End(RunEnd),
+}
+
+/// Returns the next step of a run that has no units left.
+///
+/// # Errors
+/// Those of the ledger.
+pub fn next_step(
+    ledger: &mut dyn Ledger,
+    row: &RunRow,
+    request: &FleetRequest,
+    now: Moment,
+) -> Result<NextStep> {
+    for phase in RunPhase::ALL {
+        if phase < row.phase {
+            continue;
+        }
+        let cursor = if phase == row.phase { &row.cursor[..] } else { &[] };
+        let is_new = phase > row.phase;
+        let (units, cursor) = match phase {
+            RunPhase::Copy => continue,
+            RunPhase::Links => link_units(ledger, row, read_cursor(cursor)?)?,
+            RunPhase::Directories => directory_units(ledger, row, read_cursor(cursor)?)?,
+            RunPhase::Removal if is_new && request.verb == RunVerb::Sync && row.failures == 0 => {
+                (vec![UnitWork::All], Vec::new())
+            }
+            RunPhase::Verify if is_new && request.verify => (vec![UnitWork::All], Vec::new()),
+            RunPhase::Removal | RunPhase::Verify => continue,
+            RunPhase::Ended => break,
+        };
+        if !units.is_empty() {
+            return Ok(NextStep::Units(RunStep { run: row.id, step: row.step, phase, cursor, units }));
+        }
+    }
+    let outcome = if row.failures == 0 { RunOutcome::Complete } else { RunOutcome::Partial };
+    let report = run_report::report(ledger, row, request, (outcome, now), None)?;
+    Ok(NextStep::End(RunEnd { run: row.id, ended: now, outcome, report }))
+}
+
+/// Returns the units of the next names of links, and the place up to which they go.
+fn link_units(
+    ledger: &mut dyn Ledger,
+    row: &RunRow,
+    mut after: Option<LinkPosition>,
+) -> Result<(Vec<UnitWork>, Vec<u8>)> {
+    let mut units = Vec::new();
+    while units.len() < STEP_PACKS_MAX {
+        let Some(pack) = ledger.link_pack(row.id, after.as_ref(), PackLimits::default())? else { break };
+        let until = pack.last;
+        units.push(UnitWork::Links(LinkRange { after: after.replace(until.clone()), until }));
+        // The rest of its last group needs a name to link to.
+        if pack.is_continued {
+            break;
+        }
+    }
+    Ok((units, write_cursor(&after)?))
+}
+
+/// Returns the units of the next open directories of one depth, and the place up to which they go.
+fn directory_units(
+    ledger: &mut dyn Ledger,
+    row: &RunRow,
+    mut after: Option<DirectoryPosition>,
+) -> Result<(Vec<UnitWork>, Vec<u8>)> {
+    let mut units = Vec::new();
+    let mut depth = None;
+    while units.len() < STEP_PACKS_MAX {
+        let Some(pack) = ledger.directory_pack(row.id, after.as_ref(), PackLimits::default())? else { break };
+        let until = pack.last;
+        if *depth.get_or_insert(until.depth) != until.depth {
+            break;
+        }
+        units.push(UnitWork::Directories(DirectoryRange { after: after.replace(until.clone()), until }));
+    }
+    Ok((units, write_cursor(&after)?))
+}
+
+fn read_cursor<T: DeserializeOwned>(cursor: &[u8]) -> Result<Option<T>> {
+    match cursor {
+        [] => Ok(None),
+        _ => postcard::from_bytes(cursor).map_err(|error| unreadable(&error)),
+    }
+}
+
+fn write_cursor<T: Serialize>(place: &Option<T>) -> Result<Vec<u8>> {
+    match place {
+        None => Ok(Vec::new()),
+        Some(_) => postcard::to_stdvec(place).map_err(|error| unreadable(&error)),
+    }
+}
+
+fn unreadable(error: &postcard::Error) -> Error {
+    Error::new(ErrorKind::Corrupt, "reading the place of a run's phase", error.to_string())
+}

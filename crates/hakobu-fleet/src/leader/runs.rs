@@ -1,0 +1,277 @@
+//! The course of runs: units are leased, committed and returned, phases follow each other, and runs end.
+
+use hakobu_core::error::{Error, Result};
+
+use super::phases::{NextStep, next_step};
+use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
+use crate::bus::ReplyTo;
+use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
+use crate::ids::{Epoch, Moment, RunId, UnitKey};
+use crate::leader::active_run::ReadyUnit;
+use crate::lease::Lease;
+use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName, SentLimits};
+use crate::names::{BrokerName, GroupName};
+use crate::run::{RunEnd, RunOutcome, RunPhase};
+use crate::run_report;
+use crate::transition::{UnitRefusal, UnitTransition};
+use crate::unit::UnitWork;
+
+impl Leader {
+    /// Takes a ready unit for a group. Runs take turns.
+    pub(super) fn take_ready(&mut self, group: &GroupName, offered: &[UnitKey]) -> Result<Option<ReadyUnit>> {
+        let (_, now_ms) = self.now();
+        let last = self.last_run.get(group).copied();
+        let of_group = self.runs.iter().filter(|(_, run)| run.row.group == *group);
+        let mut turns: Vec<RunId> = of_group.map(|(id, _)| *id).collect();
+        let next = last.map_or(0, |last| turns.partition_point(|run| *run <= last));
+        let next = next.min(turns.len());
+        turns.rotate_left(next);
+        // A unit that was offered comes first, whatever run it belongs to.
+        turns.sort_by_key(|run| !offered.iter().any(|key| key.run == *run));
+        for id in turns {
+            let Some(run) = self.runs.get_mut(&id) else { continue };
+            run.read_ready(&mut *self.ledger)?;
+            if let Some(unit) = run.take_ready(offered, now_ms) {
+                self.last_run.insert(group.clone(), id);
+                return Ok(Some(unit));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Answers a broker that asked for a unit.
+    pub(super) fn leased(
+        &mut self,
+        group: &GroupName,
+        broker: &BrokerName,
+        (key, epoch): (UnitKey, Epoch),
+        answer: LedgerAnswer,
+        reply: ReplyTo,
+    ) {
+        let lease = match answer {
+            LedgerAnswer::Leased(lease) => lease,
+            // It is gone, or somebody else has it.
+            _ => return send(reply, &LeaderAnswer::Leases(Vec::new())),
+        };
+        let (_, now_ms) = self.now();
+        let lease_ms = as_ms(self.settings.lease);
+        match self.grant(group, broker, &lease, lease_ms) {
+            Ok(Some(granted)) => {
+                let leased = LeasedUnit {
+                    broker: broker.clone(),
+                    epoch: lease.epoch,
+                    deadline: lease.deadline,
+                    ends_ms: now_ms.saturating_add(lease_ms),
+                    since_ms: now_ms,
+                    splits: false,
+                    progress: None,
+                };
+                if let Some(run) = self.runs.get_mut(&key.run) {
+                    run.leased.insert(key.unit, leased);
+                }
+                send(reply, &LeaderAnswer::Leases(vec![granted]));
+            }
+            Ok(None) => send(reply, &LeaderAnswer::Leases(Vec::new())),
+            Err(error) => {
+                // The lease ends by itself, as nobody renews it.
+                let leased = LeasedUnit {
+                    broker: broker.clone(),
+                    epoch: epoch.next().unwrap_or(epoch),
+                    deadline: lease.deadline,
+                    ends_ms: now_ms,
+                    since_ms: now_ms,
+                    splits: false,
+                    progress: None,
+                };
+                if let Some(run) = self.runs.get_mut(&key.run) {
+                    run.leased.insert(key.unit, leased);
+                    run.last_error = Some(error.clone());
+                }
+                send(reply, &LeaderAnswer::Refused(error.to_string()));
+            }
+        }
+    }
+
+    /// Returns a unit for a broker, with the rows of the ledger that are its work.
+    fn grant(
+        &mut self,
+        group: &GroupName,
+        broker: &BrokerName,
+        lease: &Lease,
+        lease_ms: u64,
+    ) -> Result<Option<GrantedUnit>> {
+        let Lease { key, epoch, work, .. } = lease;
+        let Some(run) = self.runs.get(&key.run) else { return Ok(None) };
+        let work = match (work, run.row.phase) {
+            (UnitWork::Links(range), _) => {
+                let groups = self.ledger.links_in(key.run, range)?.map(|pack| pack.groups);
+                let names =
+                    groups.iter().flatten().flat_map(|group| group.earlier.iter().chain(&group.names));
+                GrantedWork::Names(names.map(Into::into).collect())
+            }
+            (UnitWork::Directories(range), _) => {
+                let rows = self.ledger.directories_in(key.run, range)?.map(|pack| pack.directories);
+                let ends = rows.iter().flatten().map(Into::into).collect();
+                GrantedWork::Ends { ends, is_examined: run.row.failures == 0 }
+            }
+            (_, RunPhase::Removal) => GrantedWork::Removal,
+            (_, RunPhase::Verify) => GrantedWork::Verify,
+            (work, _) => GrantedWork::Copy(work.encode()?),
+        };
+        let token = self.settings.key.token(*key, *epoch, group, broker);
+        Ok(Some(GrantedUnit {
+            lease: LeaseName { key: *key, epoch: *epoch, token },
+            lease_ms,
+            request: run.row.request.clone(),
+            limits: SentLimits::default(),
+            work,
+        }))
+    }
+
+    /// Answers a broker that committed a unit. Returns the run if it may move on.
+    pub(super) fn committed(
+        &mut self,
+        key: UnitKey,
+        has_children: bool,
+        answer: &LedgerAnswer,
+        reply: ReplyTo,
+    ) -> Option<RunId> {
+        match answer {
+            LedgerAnswer::Committed => {
+                let run = self.runs.get_mut(&key.run);
+                if let Some(run) = run {
+                    run.forget(key.unit);
+                    if has_children {
+                        run.has_new_units();
+                    }
+                }
+                send(reply, &LeaderAnswer::Done);
+                Some(key.run)
+            }
+            LedgerAnswer::Refused(LedgerRefusal::Unit(UnitRefusal::OutsideUnit)) => {
+                let words = "the result names entries that do not belong to the unit";
+                send(reply, &LeaderAnswer::Refused(words.to_owned()));
+                None
+            }
+            _ => {
+                send(reply, &LeaderAnswer::Lost);
+                None
+            }
+        }
+    }
+
+    /// Takes back a unit. Returns the run if it may move on.
+    pub(super) fn returned(&mut self, key: UnitKey, counts: bool, answer: &LedgerAnswer) -> Option<RunId> {
+        let (_, now_ms) = self.now();
+        let run = self.runs.get_mut(&key.run)?;
+        match answer {
+            LedgerAnswer::Ready(epoch) => {
+                run.leased.remove(&key.unit);
+                run.put_back(key, *epoch, counts, now_ms);
+                None
+            }
+            LedgerAnswer::GivenUp => {
+                run.forget(key.unit);
+                Some(key.run)
+            }
+            // Somebody committed it, or has it anew.
+            _ => None,
+        }
+    }
+
+    /// Asks for the leases that have ended to be taken back.
+    pub(super) fn expire(&mut self) {
+        let (now, now_ms) = self.now();
+        for run in self.runs.values_mut() {
+            for (unit, leased) in &mut run.leased {
+                if leased.ends_ms > now_ms {
+                    continue;
+                }
+                // Once, unless the ledger does not work.
+                leased.ends_ms = now_ms.saturating_add(1_000);
+                let key = UnitKey { run: run.row.id, unit: *unit };
+                // The calendar may have been set back since.
+                let now = now.max(leased.deadline);
+                let change = LedgerChange::Unit(key, UnitTransition::Expire { epoch: leased.epoch, now });
+                self.pending.push((change, Then::Expire(key)));
+            }
+        }
+    }
+
+    /// Takes up a run that was started, and asks for its next step if no unit is left.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    pub(super) fn move_on(&mut self, id: RunId) -> Result<()> {
+        let Some(row) = self.ledger.run(id)?.filter(|row| row.ended.is_none()) else {
+            self.runs.remove(&id);
+            return Ok(());
+        };
+        let run = match self.runs.entry(id) {
+            std::collections::btree_map::Entry::Occupied(there) => {
+                let run = there.into_mut();
+                run.row = row;
+                run
+            }
+            std::collections::btree_map::Entry::Vacant(free) => free.insert(ActiveRun::new(row)?),
+        };
+        if run.row.units.open() > 0 {
+            return Ok(());
+        }
+        let now = self.clock.moment();
+        match next_step(&mut *self.ledger, &run.row, &run.request, now)? {
+            NextStep::Units(step) => {
+                self.pending.push((LedgerChange::StepRun(Box::new(step)), Then::Step(id)));
+            }
+            NextStep::End(end) => self.pending.push((LedgerChange::EndRun(Box::new(end)), Then::End(id))),
+        }
+        Ok(())
+    }
+
+    /// Ends a run because of an error that nothing mends.
+    pub(super) fn fail_run(&mut self, id: RunId, error: Option<&Error>) {
+        match self.end(id, RunOutcome::Failed, error) {
+            Ok(end) => self.pending.push((LedgerChange::EndRun(Box::new(end)), Then::End(id))),
+            Err(error) => self.ledger_error = Some(error),
+        }
+    }
+
+    /// Returns the end of a run that is not finished.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of the ledger.
+    pub fn end(&mut self, id: RunId, outcome: RunOutcome, error: Option<&Error>) -> Result<RunEnd> {
+        let now: Moment = self.clock.moment();
+        let row = self.ledger.run(id)?.ok_or_else(|| no_such("run"))?;
+        let run = self.runs.get(&id).ok_or_else(|| no_such("run under way"))?;
+        let report = run_report::report(&mut *self.ledger, &row, &run.request, (outcome, now), error)?;
+        Ok(RunEnd { run: id, ended: now, outcome, report })
+    }
+
+    /// Ends a run as somebody asked for. Its brokers stop when they report next.
+    pub fn cancel_run(
+        &mut self,
+        id: RunId,
+        audited: impl FnOnce(LedgerChange) -> LedgerChange,
+        reply: LedgerReply,
+    ) {
+        match self.end(id, RunOutcome::Cancelled, None) {
+            Ok(end) => {
+                let change = audited(LedgerChange::EndRun(Box::new(end)));
+                self.runs.remove(&id);
+                self.pending.push((change, Then::Tell(reply)));
+            }
+            Err(error) => reply(Err(error)),
+        }
+    }
+
+    /// Pauses a run, or lets it go on. Units under way are paused by their limits.
+    ///
+    /// # Errors
+    /// `NotFound` if no such run is under way.
+    pub fn pause_run(&mut self, id: RunId, is_paused: bool) -> Result<()> {
+        let run = self.runs.get_mut(&id).ok_or_else(|| no_such("run under way"))?;
+        run.is_paused = is_paused;
+        Ok(())
+    }
+}

@@ -1,0 +1,404 @@
+//! The messages between brokers and the leader, and their bytes.
+//!
+//! Everything is asked by brokers, so that they need outbound connections only: the leader's wishes are in its answers. Both
+//! sides are hostile to each other until checked: lengths and numbers are, before anything is done with them.
+//!
+//! The first byte is the version of the messages. A leader understands its own version and the one before, so that brokers are
+//! replaced one after the other. New kinds of messages are added at the end of their type.
+
+use hakobu_core::entry::Inode;
+use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
+use hakobu_core::event::Failure;
+use hakobu_core::path::EntryPath;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{FailureRow, kind_of_number, number_of_kind};
+use crate::ids::{Epoch, RunId, UnitKey};
+use crate::lease_token::LeaseToken;
+use crate::link_name::LinkNameRow;
+use crate::names::BrokerName;
+use crate::open_directory::OpenDirectoryRow;
+use crate::transition::RefuseCause;
+
+/// The version of the messages that this program speaks.
+pub const MESSAGE_VERSION: u8 = 1;
+/// The maximum length of a message in bytes. A bus divides what is too long for it.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// A request of a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BrokerCall {
+    /// The broker.
+    pub broker: BrokerName,
+    /// A random number of the process: two brokers of one name are told apart.
+    pub process: u64,
+    /// The request.
+    pub request: BrokerRequest,
+}
+
+/// The requests of a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum BrokerRequest {
+    /// Tells that the broker is there, and how far its units are. Renews their leases.
+    Report(BrokerReport),
+    /// Asks for units.
+    Lease {
+        /// The number of units that the broker can begin with now.
+        count: u16,
+        /// Units that it was offered.
+        offered: Vec<UnitKey>,
+    },
+    /// Ends a unit with its result.
+    Commit {
+        /// The lease.
+        lease: LeaseName,
+        /// The result.
+        result: Box<CommittedWork>,
+    },
+    /// Returns a unit.
+    Return {
+        /// The lease.
+        lease: LeaseName,
+        /// The reason.
+        cause: RefuseCause,
+        /// The error, if the broker could not do the work.
+        error: Option<SentError>,
+    },
+    /// The broker ends, and has no units.
+    Leave,
+}
+
+/// A lease, as its broker names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseName {
+    /// The unit.
+    pub key: UnitKey,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The proof that this broker was given the lease.
+    pub token: LeaseToken,
+}
+
+/// The state of a broker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BrokerReport {
+    /// The version of the program.
+    pub version: String,
+    /// The number of units that it works on at a time.
+    pub slots: u16,
+    /// True if it takes no further units, because it is asked to end.
+    pub is_ending: bool,
+    /// Its units.
+    pub units: Vec<UnitProgress>,
+}
+
+/// The progress of a unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnitProgress {
+    /// The lease.
+    pub lease: LeaseName,
+    /// The time since the unit was begun in milliseconds.
+    pub running_ms: u64,
+    /// The entries that were found so far.
+    pub entries: u64,
+    /// The bytes that were read from the source or kept so far.
+    pub bytes: u64,
+    /// The entries that are done.
+    pub entries_done: u64,
+    /// The entries that failed.
+    pub failures: u64,
+    /// The number of lanes.
+    pub lanes: u16,
+    /// The cause of the present rate, in the words of the report; empty if it is not known.
+    pub limited_by: String,
+}
+
+/// The answer of the leader.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum LeaderAnswer {
+    /// To a report.
+    Orders(BrokerOrders),
+    /// To a request for units. Empty if there are none.
+    Leases(Vec<GrantedUnit>),
+    /// Done.
+    Done,
+    /// Refused: the unit is no longer that of the broker, which throws its result away.
+    Lost,
+    /// The message is not understood, or not allowed. The text is for people.
+    Refused(String),
+}
+
+/// The wishes of the leader.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BrokerOrders {
+    /// True if the broker gets no further units.
+    pub is_draining: bool,
+    /// An order for each unit of the report, in its order.
+    pub units: Vec<UnitOrder>,
+}
+
+/// The wish for a unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum UnitOrder {
+    /// The lease goes on.
+    Continue {
+        /// The time for which the lease lasts from now, in milliseconds.
+        lease_ms: u64,
+        /// True if the unit gives away what waits, because others are idle.
+        splits: bool,
+        /// The limits, if they are others than before.
+        limits: SentLimits,
+    },
+    /// The unit is no longer that of the broker.
+    Stop,
+}
+
+/// The limits of a unit: the share of this broker in those of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentLimits {
+    /// The rate in bytes a second.
+    pub bytes_per_second: Option<u64>,
+    /// The operations a second.
+    pub operations_per_second: Option<u32>,
+    /// The 99th percentile of the source's response time in milliseconds above which fewer requests are made.
+    pub source_p99_ms: Option<u32>,
+    /// True if nothing is transferred now.
+    pub is_paused: bool,
+}
+
+/// A unit that is leased to the broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GrantedUnit {
+    /// The lease.
+    pub lease: LeaseName,
+    /// The time for which it lasts in milliseconds.
+    pub lease_ms: u64,
+    /// Locations and options of the run, as JSON.
+    pub request: String,
+    /// The limits.
+    pub limits: SentLimits,
+    /// The work.
+    pub work: GrantedWork,
+}
+
+/// The work of a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GrantedWork {
+    /// Copies, without what has several names: the bytes of a [`crate::unit::UnitWork`].
+    Copy(Vec<u8>),
+    /// Copies files with several names, and links them. Names of one file are neighbours.
+    Names(Vec<SentName>),
+    /// Sets the attributes of open directories, in this order.
+    Ends {
+        /// The directories.
+        ends: Vec<SentDirectory>,
+        /// True if nothing failed in the run.
+        is_examined: bool,
+    },
+    /// Removes what only the target has.
+    Removal,
+    /// Compares source and target.
+    Verify,
+}
+
+/// The result of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommittedWork {
+    /// Directories that were given away: the bytes of one or more [`crate::unit::UnitWork`].
+    pub given: Vec<Vec<u8>>,
+    /// The counters, as JSON.
+    pub counters: String,
+    /// Directories that stay open.
+    pub ends: Vec<SentDirectory>,
+    /// Names of files with several.
+    pub names: Vec<SentName>,
+    /// Entries that failed.
+    pub failures: Vec<SentFailure>,
+}
+
+/// A row of [`OpenDirectoryRow`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentDirectory(u16, Vec<u8>, Vec<u8>);
+
+/// A row of [`LinkNameRow`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentName {
+    inode: (u64, u64),
+    size_bytes: u64,
+    root: u16,
+    path: Vec<u8>,
+    detail: Vec<u8>,
+}
+
+/// An error, as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentError {
+    kind: u8,
+    step: String,
+    during: String,
+    at: Vec<u8>,
+    detail: String,
+    hint: Option<String>,
+}
+
+/// A row of [`FailureRow`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentFailure(u16, Vec<u8>, SentError);
+
+/// A unit that a broker may ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitOffer {
+    /// The run.
+    pub run: RunId,
+    /// The units.
+    pub units: Vec<UnitKey>,
+}
+
+impl From<&OpenDirectoryRow> for SentDirectory {
+    fn from(row: &OpenDirectoryRow) -> Self {
+        Self(row.root, row.path.as_bytes().to_vec(), row.detail.clone())
+    }
+}
+
+impl TryFrom<SentDirectory> for OpenDirectoryRow {
+    type Error = Error;
+
+    fn try_from(SentDirectory(root, path, detail): SentDirectory) -> Result<Self> {
+        Ok(Self { root, path: EntryPath::new(path)?, detail })
+    }
+}
+
+impl From<&LinkNameRow> for SentName {
+    fn from(row: &LinkNameRow) -> Self {
+        Self {
+            inode: (row.inode.file_system, row.inode.number),
+            size_bytes: row.size,
+            root: row.root,
+            path: row.path.as_bytes().to_vec(),
+            detail: row.detail.clone(),
+        }
+    }
+}
+
+impl TryFrom<SentName> for LinkNameRow {
+    type Error = Error;
+
+    fn try_from(sent: SentName) -> Result<Self> {
+        let SentName { inode: (file_system, number), size_bytes, root, path, detail } = sent;
+        let path = EntryPath::new(path)?;
+        Ok(Self { inode: Inode { file_system, number }, size: size_bytes, root, path, detail })
+    }
+}
+
+impl From<&Error> for SentError {
+    fn from(error: &Error) -> Self {
+        Self {
+            kind: number_of_kind(error.kind),
+            step: error.step.name().to_owned(),
+            during: error.during.to_string(),
+            at: error.at.clone(),
+            detail: error.detail.clone(),
+            hint: error.hint.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+impl From<SentError> for Error {
+    fn from(sent: SentError) -> Self {
+        Self {
+            // A kind that only a newer broker knows is some error.
+            kind: kind_of_number(sent.kind).unwrap_or(ErrorKind::Io),
+            step: ErrorStep::from_name(&sent.step),
+            during: sent.during.into(),
+            at: sent.at,
+            detail: sent.detail,
+            hint: sent.hint.map(Into::into),
+        }
+    }
+}
+
+impl From<&FailureRow> for SentFailure {
+    fn from(row: &FailureRow) -> Self {
+        Self(row.root, row.failure.path.clone(), SentError::from(&row.failure.error))
+    }
+}
+
+impl From<SentFailure> for FailureRow {
+    fn from(SentFailure(root, path, error): SentFailure) -> Self {
+        Self::new(root, &Failure { path, error: error.into() })
+    }
+}
+
+/// Returns the bytes of a message.
+///
+/// # Errors
+/// `Usage` if it is too long.
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    let bytes = postcard::to_extend(message, vec![MESSAGE_VERSION]).map_err(|error| misread(&error))?;
+    match bytes.len() {
+        ..=MESSAGE_BYTES_MAX => Ok(bytes),
+        length => {
+            let words = format!("it has {length} bytes, at most {MESSAGE_BYTES_MAX} are possible");
+            Err(Error::new(ErrorKind::Usage, "sending a message", words))
+        }
+    }
+}
+
+/// Reads the bytes of a message.
+///
+/// # Errors
+/// `Protocol` for another version, and for anything that is no such message.
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    match bytes.split_first() {
+        Some((&MESSAGE_VERSION, _)) if bytes.len() > MESSAGE_BYTES_MAX => Err(misread(&"it is too long")),
+        Some((&MESSAGE_VERSION, rest)) => match postcard::take_from_bytes(rest) {
+            Ok((message, [])) => Ok(message),
+            Ok(_) => Err(misread(&"bytes follow it")),
+            Err(error) => Err(misread(&error)),
+        },
+        Some((version, _)) => {
+            let words = format!("it has version {version}, and this program speaks {MESSAGE_VERSION}");
+            let hint = "let control plane and brokers run versions of hakobu that are neighbours";
+            Err(misread(&words).hint(hint))
+        }
+        None => Err(misread(&"it is empty")),
+    }
+}
+
+fn misread(cause: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Protocol, "reading a message of the fleet", cause.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_refused_or_read(bytes: Vec<u8>) {
+            let bytes = [&[MESSAGE_VERSION], &bytes[..]].concat();
+            let _ = decode::<BrokerCall>(&bytes);
+            let _ = decode::<LeaderAnswer>(&bytes);
+        }
+    }
+
+    #[test]
+    fn messages_of_another_version_are_named() {
+        let mut bytes = encode(&LeaderAnswer::Done).unwrap();
+        assert_eq!(decode::<LeaderAnswer>(&bytes).unwrap(), LeaderAnswer::Done);
+        bytes.push(0);
+        assert!(decode::<LeaderAnswer>(&bytes).is_err());
+        bytes[0] = MESSAGE_VERSION + 1;
+        let error = decode::<LeaderAnswer>(&bytes).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Protocol);
+        assert!(error.detail.contains("version 2") && error.hint.is_some(), "{error:?}");
+    }
+
+    #[test]
+    fn errors_come_back_as_they_were() {
+        let error = Error::new(ErrorKind::NoSpace, "writing", "full").at(b"a\xff").hint("free some");
+        assert_eq!(Error::from(SentError::from(&error)), error);
+    }
+}

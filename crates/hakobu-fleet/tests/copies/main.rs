@@ -1,0 +1,5 @@
+//! Brokers of one process copy real trees together.
+
+mod fleet;
+mod tests;
+mod trees;
