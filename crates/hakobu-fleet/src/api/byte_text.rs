@@ -12,7 +12,7 @@ use crate::run_request::LocationText;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteText(pub Vec<u8>);
 
-/// The form of [`ByteText`] in JSON: a string, or an object if the bytes are not UTF-8.
+/// A name or a path: a string, or an object with the bytes if they are not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum JsonBytes {

@@ -47,7 +47,9 @@ pub fn position<T: TryFrom<u64>>(after: Option<&str>) -> ApiResult<Option<T>> {
     let number = text.parse().ok().and_then(|number: u64| T::try_from(number).ok());
     match number {
         Some(number) => Ok(Some(number)),
-        None => Err(ApiError::usage("after: this is no place in the list: take the value of next").field("after")),
+        None => {
+            Err(ApiError::usage("after: this is no place in the list: take the value of next").field("after"))
+        }
     }
 }
 

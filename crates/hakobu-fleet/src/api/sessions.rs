@@ -98,7 +98,8 @@ impl SessionTable {
 
 impl PageSession {
     fn is_valid(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.began) < AGE_MAX && now.saturating_duration_since(self.used) < IDLE_MAX
+        now.saturating_duration_since(self.began) < AGE_MAX
+            && now.saturating_duration_since(self.used) < IDLE_MAX
     }
 }
 
