@@ -7,6 +7,8 @@
 
 mod active_run;
 mod calls;
+mod errands;
+mod fleet_limits;
 mod live_broker;
 mod phases;
 mod runs;
@@ -27,6 +29,7 @@ use crate::fleet_clock::FleetClock;
 use crate::ids::{Epoch, Moment, RunId, UnitId, UnitKey};
 use crate::lease_token::LeaseKey;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
+use crate::limits_setting::LimitsSetting;
 use crate::message::{LeaderAnswer, encode};
 use crate::names::{BrokerName, GroupName};
 
@@ -55,6 +58,9 @@ pub struct Leader {
     pending: Vec<(LedgerChange, Then)>,
     /// The run whose units were given out last in each group, so that runs take turns.
     last_run: BTreeMap<GroupName, RunId>,
+    /// The limits of groups.
+    group_limits: BTreeMap<GroupName, LimitsSetting>,
+    errands: errands::ErrandDesk,
     /// The error of the ledger, while it does not work.
     ledger_error: Option<Error>,
 }
@@ -88,7 +94,8 @@ impl Leader {
     ) -> Result<Self> {
         let mut runs = BTreeMap::new();
         for row in ledger.open_runs()? {
-            runs.insert(row.id, ActiveRun::new(row)?);
+            let limits = fleet_limits::saved_limits(&mut *ledger, &row)?;
+            runs.insert(row.id, ActiveRun::new(row, limits)?);
         }
         let ends_ms = clock.elapsed_ms().saturating_add(as_ms(settings.lease));
         let mut after: Option<UnitId> = None;
@@ -112,10 +119,20 @@ impl Leader {
                 run.leased.insert(unit.key.unit, leased);
             }
         }
-        let (brokers, last_run) = (BTreeMap::new(), BTreeMap::new());
-        let (pending, ledger_error) = (Vec::new(), None);
-        let mut leader =
-            Self { ledger, buses, clock, settings, runs, brokers, pending, last_run, ledger_error };
+        let (brokers, last_run, group_limits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut leader = Self {
+            ledger,
+            buses,
+            clock,
+            settings,
+            runs,
+            brokers,
+            pending: Vec::new(),
+            last_run,
+            group_limits,
+            errands: errands::ErrandDesk::default(),
+            ledger_error: None,
+        };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
             leader.move_on(run)?;
         }

@@ -6,6 +6,7 @@
 //!
 //! No clock is read here, and nothing random is drawn: both are given.
 
+pub mod api;
 pub mod api_token;
 pub mod audit;
 pub mod broker;
@@ -15,6 +16,7 @@ pub mod change;
 pub mod control_loop;
 pub mod control_plane;
 pub mod data_folder;
+pub mod errand;
 pub mod failure;
 pub mod fleet_clock;
 pub mod ids;

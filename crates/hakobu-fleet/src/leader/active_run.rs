@@ -6,6 +6,7 @@ use hakobu_core::error::{Error, Result};
 
 use crate::ids::{Epoch, Moment, UnitId, UnitKey};
 use crate::ledger::Ledger;
+use crate::limits_setting::LimitsSetting;
 use crate::message::UnitProgress;
 use crate::names::BrokerName;
 use crate::run::RunRow;
@@ -75,6 +76,8 @@ pub struct ActiveRun {
     pub last_error: Option<Error>,
     /// True if nothing is leased for the present.
     pub is_paused: bool,
+    /// The limits, over all brokers.
+    pub limits: Option<LimitsSetting>,
 }
 
 impl ActiveRun {
@@ -82,7 +85,7 @@ impl ActiveRun {
     ///
     /// # Errors
     /// Those of reading its request.
-    pub fn new(row: RunRow) -> Result<Self> {
+    pub fn new(row: RunRow, limits: Option<LimitsSetting>) -> Result<Self> {
         let request = FleetRequest::parse(&row.request)?;
         Ok(Self {
             row,
@@ -94,6 +97,7 @@ impl ActiveRun {
             has_more: true,
             last_error: None,
             is_paused: false,
+            limits,
         })
     }
 

@@ -9,8 +9,8 @@ use crate::change::{LedgerChange, UnitResult};
 use crate::ids::UnitKey;
 use crate::limits::{check_at_most, shortened};
 use crate::message::{
-    BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName,
-    SentLimits, UnitOrder, decode,
+    BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
+    decode,
 };
 use crate::names::{BrokerName, GroupName};
 use crate::run::STEP_UNITS_MAX;
@@ -69,6 +69,10 @@ impl Leader {
                 let counts = cause == RefuseCause::Failed;
                 self.pending.push((change, Then::Return { key: lease.key, counts, reply }));
             }
+            BrokerRequest::ErrandDone(answer) => {
+                self.errand_done(group, &broker, *answer);
+                send(reply, &LeaderAnswer::Done);
+            }
             BrokerRequest::Leave => {
                 self.brokers.remove(&broker);
                 send(reply, &LeaderAnswer::Done);
@@ -111,7 +115,8 @@ impl Leader {
             let Some(leased) = leased else { return UnitOrder::Stop };
             leased.ends_ms = now_ms.saturating_add(lease_ms);
             leased.progress = Some(unit.clone());
-            UnitOrder::Continue { lease_ms, splits: leased.splits, limits: SentLimits::default() }
+            let splits = leased.splits;
+            UnitOrder::Continue { lease_ms, splits, limits: self.unit_limits(unit.lease.key.run) }
         });
         let units = units.collect();
         let Some(live) = self.brokers.get_mut(broker) else { return LeaderAnswer::Done };
@@ -124,7 +129,8 @@ impl Leader {
             let sighting = BrokerSighting { name: broker.clone(), group: group.clone(), version, now };
             self.pending.push((LedgerChange::SeeBroker(sighting), Then::Nothing));
         }
-        LeaderAnswer::Orders(BrokerOrders { is_draining, units })
+        let errands = if report.is_ending { Vec::new() } else { self.errands_for(group, broker) };
+        LeaderAnswer::Orders(BrokerOrders { is_draining, units, errands })
     }
 
     fn is_draining_in_ledger(&mut self, broker: &BrokerName) -> bool {
@@ -152,7 +158,7 @@ impl Leader {
     ) {
         let is_welcome = self.brokers.get(&broker).is_some_and(|live| !live.is_draining && !live.is_ending);
         let ready = match is_welcome {
-            true => self.take_ready(group, offered),
+            true => self.take_ready(group, &broker, offered),
             false => Ok(None),
         };
         let unit = match ready {
