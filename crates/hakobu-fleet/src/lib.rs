@@ -23,6 +23,7 @@ pub mod limits_setting;
 pub mod link_name;
 pub mod login_attempts;
 pub mod names;
+pub mod notification;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
