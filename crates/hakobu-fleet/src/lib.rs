@@ -33,6 +33,7 @@ pub mod link_name;
 pub mod login_attempts;
 pub mod message;
 pub mod names;
+pub mod notification;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
