@@ -18,9 +18,7 @@ use hakobu_core::event::{Event, Observer};
 
 use crate::bus::BrokerBus;
 use crate::fleet_clock::{FleetClock, boot_ns};
-use crate::message::{
-    BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, UnitOrder, decode, encode,
-};
+use crate::message::{BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, UnitOrder, decode, encode};
 use crate::names::BrokerName;
 use crate::run_request::RequestReader;
 use unit_state::UnitState;
@@ -88,7 +86,8 @@ impl Worker {
     pub fn run(&self) {
         std::thread::scope(|scope| {
             let reporter = scope.spawn(|| self.report());
-            let slots: Vec<_> = (0..self.settings.slots.max(1)).map(|_| scope.spawn(|| self.work())).collect();
+            let slots: Vec<_> =
+                (0..self.settings.slots.max(1)).map(|_| scope.spawn(|| self.work())).collect();
             for slot in slots {
                 let _has_panicked = slot.join();
             }

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hakobu_core::error::Result;
-use hakobu_core::exchange::{
-    DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare,
-};
+use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
 use hakobu_core::target_lease::TargetLease;
 
 use super::unit_state::UnitState;
@@ -115,10 +113,10 @@ fn packed(items: impl Iterator<Item = UnitItem>) -> Result<Vec<Vec<u8>>> {
 fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
     let shares = match work {
         GrantedWork::Copy(bytes) => match UnitWork::decode(bytes)? {
-            UnitWork::Items(items) => {
-                items.iter().map(|item| WorkShare::Directory(item.share())).collect()
+            UnitWork::Items(items) => items.iter().map(|item| WorkShare::Directory(item.share())).collect(),
+            UnitWork::All | UnitWork::Again(_) | UnitWork::Links(_) | UnitWork::Directories(_) => {
+                return Ok(None);
             }
-            UnitWork::All | UnitWork::Again(_) | UnitWork::Links(_) | UnitWork::Directories(_) => return Ok(None),
         },
         GrantedWork::Names(names) => names
             .iter()

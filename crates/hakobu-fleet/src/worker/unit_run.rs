@@ -70,8 +70,7 @@ impl Worker {
         let copy_request = self.reader.read(&request)?;
         let observer = UnitObserver::new(state, &*self.observer);
         let (cancel, limits) = (state.cancel.clone(), state.limits.clone());
-        let mut environment =
-            RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
+        let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
         let is_ending = || self.is_ending();
         let (transfer, work) = match granted.work {
             GrantedWork::Removal => (copy(&copy_request, &mut environment), CommittedWork::default()),
@@ -102,11 +101,7 @@ impl RunCache {
 }
 
 /// Returns the result of a unit, unless an error ended it.
-fn finished(
-    transfer: Transfer,
-    work: CommittedWork,
-    observer: UnitObserver<'_>,
-) -> Result<CommittedWork> {
+fn finished(transfer: Transfer, work: CommittedWork, observer: UnitObserver<'_>) -> Result<CommittedWork> {
     if let Some(fatal) = transfer.summary.fatal {
         return Err(fatal);
     }

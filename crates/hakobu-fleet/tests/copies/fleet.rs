@@ -107,7 +107,8 @@ impl Fleet {
     pub fn finish(&self, run: RunId, limit: Duration) -> RunRow {
         let began = Instant::now();
         loop {
-            let row = self.plane.handle().ask(move |leader| leader.ledger().run(run)).unwrap().unwrap().unwrap();
+            let row =
+                self.plane.handle().ask(move |leader| leader.ledger().run(run)).unwrap().unwrap().unwrap();
             if row.ended.is_some() {
                 return row;
             }

@@ -1,5 +1,5 @@
 //! Brokers of one process copy real trees together.
 
 mod fleet;
-mod trees;
 mod tests;
+mod trees;

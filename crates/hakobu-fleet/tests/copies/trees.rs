@@ -80,12 +80,19 @@ pub fn assert_equal(source: &Path, target: &Path) {
     for (path, entry) in &source {
         match target.get(path) {
             Some(other) if other == entry => {}
-            Some(other) if other.content != entry.content => differences.push(format!("{}: content", lossy(path))),
+            Some(other) if other.content != entry.content => {
+                differences.push(format!("{}: content", lossy(path)))
+            }
             Some(other) => differences.push(format!("{}: {other:?} instead of {entry:?}", lossy(path))),
             None => differences.push(format!("{}: missing", lossy(path))),
         }
     }
-    differences.extend(target.keys().filter(|path| !source.contains_key(*path)).map(|path| format!("{}: extra", lossy(path))));
+    differences.extend(
+        target
+            .keys()
+            .filter(|path| !source.contains_key(*path))
+            .map(|path| format!("{}: extra", lossy(path))),
+    );
     differences.truncate(10);
     assert!(differences.is_empty(), "{differences:#?}");
 }
