@@ -40,6 +40,12 @@ pub trait WorkExchange: Sync {
 
     /// Returns the lease of what the run begins with. Once it is over, the run changes nothing more and ends with an error.
     fn lease(&self) -> &TargetLease;
+
+    /// Returns true if all of the job has been copied with this run, and nothing has failed in any run. Marks of unclean ends
+    /// are then removed. Called at the end of the run.
+    fn completes(&self) -> bool {
+        false
+    }
 }
 
 /// The part of a run's waiting directories that is to be given away.

@@ -6,8 +6,10 @@
 //!
 //! No clock is read here, and nothing random is drawn: both are given.
 
+pub mod api_token;
 pub mod audit;
 pub mod broker;
+pub mod broker_key;
 pub mod bus;
 pub mod change;
 pub mod control_loop;
@@ -16,12 +18,16 @@ pub mod failure;
 pub mod fleet_clock;
 pub mod ids;
 pub mod kept_shares;
+pub mod key_file;
 pub mod leader;
 pub mod lease;
 pub mod lease_token;
 pub mod ledger;
+pub mod limit_sharing;
 mod limits;
+pub mod limits_setting;
 pub mod link_name;
+pub mod login_attempts;
 pub mod message;
 pub mod names;
 pub mod open_directory;
@@ -29,6 +35,11 @@ pub mod relationship;
 pub mod run;
 pub mod run_report;
 pub mod run_request;
+pub mod schedule;
+mod sealing;
+pub mod secret_bytes;
+pub mod secrets;
+pub mod setting_error;
 pub mod token;
 pub mod transition;
 pub mod unit;

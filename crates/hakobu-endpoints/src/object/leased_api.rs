@@ -85,7 +85,7 @@ impl ObjectApi for LeasedApi {
         self.leased(self.inner.complete_upload(upload))
     }
 
-    // What this lease has begun may be removed at any time.
+    /// Removes an upload of this lease, which may be done at any time.
     fn abort_upload<'a>(&'a self, key: &'a str, upload: &'a UploadId) -> ApiReply<'a, ()> {
         self.inner.abort_upload(key, upload)
     }

@@ -289,11 +289,9 @@ impl<'a> Worker<'a> {
         if self.shared.queue.is_stopped() || !writes {
             return Ok(());
         }
-        let is_alone = self.shared.setup.exchange.is_none();
-        let all = is_alone
-            && self.shared.filter.is_none()
-            && !job.one_file_system
-            && job.removal != Removal::Remove;
+        let is_last = self.shared.setup.exchange.is_none_or(|exchange| exchange.completes());
+        let all =
+            is_last && self.shared.filter.is_none() && !job.one_file_system && job.removal != Removal::Remove;
         let barrier = TargetOp::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
         self.enter(LaneStage::Sync);
         let TargetOutcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };

@@ -14,7 +14,6 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::directories::Directory;
 use crate::local::draft_name::{DraftKey, DraftName};
 use crate::local::draft_proof::is_ours;
 use crate::local::file_system::{give_time_back, is_network};
@@ -52,16 +51,16 @@ impl LeftoverFiles {
 
     /// Gives the draft and journal that another lease of the job has left of a file the names of this lease, if nobody has them
     /// open. On network file systems nobody knows.
-    pub(crate) fn adopt(&self, directory: &Directory, draft: &DraftName) {
+    pub(crate) fn adopt(&self, (path, directory): (&EntryPath, &OwnedFd), draft: &DraftName) {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = met.iter().filter(|(path, _)| *path == directory.path).map(|(_, name)| name);
+        let names = met.iter().filter(|(its, _)| its == path).map(|(_, name)| name);
         let names = names.filter_map(|name| DraftName::of(name));
         let others: Vec<_> = names.filter(|name| name != draft && name.is_of_file_of(draft)).collect();
         drop(met);
         for other in others {
-            if has_free_lock(&directory.fd, other.as_bytes()) && is_ours(&directory.fd, other.as_bytes()) {
+            if has_free_lock(directory, other.as_bytes()) && is_ours(directory, other.as_bytes()) {
                 let rename = |from: &DraftName, to: &DraftName| {
-                    renameat(&directory.fd, from.as_bytes(), &directory.fd, to.as_bytes()).is_ok()
+                    renameat(directory, from.as_bytes(), directory, to.as_bytes()).is_ok()
                 };
                 // A draft without its journal is begun anew.
                 let _begun_anew = rename(&other.journal(), &draft.journal()) && rename(&other, draft);

@@ -108,7 +108,7 @@ impl LocalDraft {
         let draft_name = shared.draft_name(0, &directory.path, name);
         let journal_name = shared.draft_name(JOURNAL, &directory.path, name);
         if begin.version.is_some() {
-            shared.leftovers.adopt(directory, &draft_name);
+            shared.leftovers.adopt((&directory.path, &directory.fd), &draft_name);
         }
         match (open_earlier(directory, &draft_name), begin.version) {
             (Some(file), Some(version)) => {
