@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use program::StoreCommand;
+pub(crate) use program::installed;
 use tempfile::TempDir;
 
 /// The time limit until it answers.
