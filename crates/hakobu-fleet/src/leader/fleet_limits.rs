@@ -46,7 +46,7 @@ impl Leader {
             (Some(one), Some(other)) => stricter(&one, &other),
             (one, other) => one.or(other).unwrap_or_default(),
         };
-        limits.is_paused |= active.is_paused;
+        limits.is_paused |= active.rests();
         limits
     }
 }

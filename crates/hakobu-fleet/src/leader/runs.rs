@@ -272,8 +272,9 @@ impl Leader {
         match self.end(id, RunOutcome::Cancelled, None) {
             Ok(end) => {
                 let change = audited(LedgerChange::EndRun(Box::new(end)));
-                self.runs.remove(&id);
+                let ended = self.runs.remove(&id);
                 self.pending.push((change, Then::Tell(reply)));
+                ended.and_then(|run| run.row.relationship).into_iter().for_each(|id| self.plan_after_run(id));
             }
             Err(error) => reply(Err(error)),
         }
