@@ -26,12 +26,14 @@ fn save(world: &mut World, schedule: &str) {
         credentials: Vec::new(),
     };
     let now = world.clock.moment();
-    let change =
-        LedgerChange::SaveRelationship { replaces: None, now, relationship: Box::new(relationship) };
+    let change = LedgerChange::SaveRelationship { replaces: None, now, relationship: Box::new(relationship) };
     let leader = world.leader();
-    leader.change(change, Box::new(|answer| {
-        assert!(matches!(answer, Ok(LedgerAnswer::RelationshipSaved(..))), "{answer:?}");
-    }));
+    leader.change(
+        change,
+        Box::new(|answer| {
+            assert!(matches!(answer, Ok(LedgerAnswer::RelationshipSaved(..))), "{answer:?}");
+        }),
+    );
     leader.flush();
 }
 
