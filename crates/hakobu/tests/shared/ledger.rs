@@ -32,6 +32,8 @@ pub struct Shared {
     /// The limit of operations a second of each worker; 0 for none.
     pub operations: u32,
     pub workers: usize,
+    /// The credentials of a store.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// A misfortune of a worker that is busy.
@@ -144,11 +146,12 @@ impl Ledger {
     }
 
     fn hire(&mut self) {
-        let Shared { source, target, ssh, agent, operations, .. } = &self.shared;
+        let Shared { source, target, ssh, agent, operations, environment, .. } = &self.shared;
         let words = [source, target, ssh.as_bytes(), agent.as_bytes()].map(share_text::word);
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "worker::worker", "--nocapture"])
             .env(IS_WORKER, format!("{} {operations}", words.join(" ")))
+            .envs(environment.iter().cloned())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

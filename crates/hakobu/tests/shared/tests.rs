@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use hakobu_core::path::is_draft_name;
+use hakobu_testkit::stores::StoreServer;
 use hakobu_testkit::tree_difference::{EntryDifference, compare};
 use tempfile::TempDir;
 
@@ -102,16 +103,24 @@ fn shared(source: &Path, target: &Path, workers: usize) -> Shared {
         agent: String::new(),
         operations: 0,
         workers,
+        environment: Vec::new(),
     }
 }
 
-/// Copies the tree, and compares it. Each entry counts once in units that count.
+/// Copies the tree, and compares it.
 #[track_caller]
 fn copy(shared: &Shared, (source, target): (&Path, &Path), misfortunes: &[(usize, Misfortune)]) -> Results {
-    let results = Ledger::copy(shared, misfortunes);
-    assert_eq!(results.failures, Vec::<String>::new());
+    let results = run(shared, source, misfortunes);
     // An SFTP server keeps seconds.
     assert_same(source, target, !shared.target.starts_with(b"sftp://"));
+    results
+}
+
+/// Copies the tree. Each entry counts once in units that count.
+#[track_caller]
+fn run(shared: &Shared, source: &Path, misfortunes: &[(usize, Misfortune)]) -> Results {
+    let results = Ledger::copy(shared, misfortunes);
+    assert_eq!(results.failures, Vec::<String>::new());
     assert_eq!(results.scanned as usize, walk(source).len() + 1);
     for late in &results.late {
         assert!(late.starts_with("@fatal BeyondGrant"), "{late}");
@@ -157,6 +166,48 @@ fn whoever_was_stopped_until_after_its_lease_changes_nothing() {
     let stops: Vec<_> = [0, 2, 5].map(|after| (after, Misfortune::Stop)).to_vec();
     let results = copy(&shared, (&source, &target), &stops);
     assert_eq!(results.late.len(), stops.len(), "{results:?}");
+}
+
+/// The state that workers keep is their own, and the credentials are those of the server.
+fn environment(place: &Path, server: &StoreServer) -> Vec<(&'static str, String)> {
+    let state = place.join("state").to_str().unwrap().to_owned();
+    vec![
+        ("HAKOBU_STATE", state),
+        ("AWS_ACCESS_KEY_ID", server.access_key.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", server.secret_key.to_owned()),
+        ("AWS_ENDPOINT_URL", server.endpoint.clone()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+    ]
+}
+
+#[test]
+fn a_tree_goes_into_a_bucket_and_returns_by_several_processes() {
+    let server = StoreServer::versitygw().unwrap();
+    server.make_bucket("bucket").unwrap();
+    let place = crate::program::place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    make_tree(&source, 40);
+    let there = Shared {
+        target: b"s3://bucket/new".to_vec(),
+        environment: environment(place.path(), &server),
+        operations: 600,
+        ..shared(&source, &target, 3)
+    };
+    let misfortunes =
+        [(0, Misfortune::Kill), (2, Misfortune::Stop), (4, Misfortune::Kill), (6, Misfortune::Stop)];
+    let stored = run(&there, &source, &misfortunes);
+    assert_eq!((stored.killed, stored.late.len()), (2, 2), "{stored:?}");
+    let again = run(&there, &source, &[]);
+    assert_eq!((again.created, again.unchanged), (0, again.scanned), "{again:?}");
+    let back = Shared {
+        source: b"s3://bucket/new/".to_vec(),
+        target: target.as_os_str().as_bytes().to_vec(),
+        ..there
+    };
+    let results = run(&back, &source, &misfortunes);
+    assert_same(&source, &target, true);
+    assert_eq!(results.killed, 2);
 }
 
 /// Copies to another host, killing and stopping some.
