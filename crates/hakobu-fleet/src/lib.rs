@@ -24,6 +24,7 @@ pub mod link_name;
 pub mod login_attempts;
 pub mod names;
 pub mod notification;
+pub mod notification_setting;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
