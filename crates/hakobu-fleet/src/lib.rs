@@ -34,6 +34,7 @@ pub mod login_attempts;
 pub mod message;
 pub mod names;
 pub mod notification;
+pub mod notification_setting;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
