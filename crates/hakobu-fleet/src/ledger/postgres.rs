@@ -8,6 +8,7 @@ mod errors;
 mod migrations;
 mod packs;
 mod queries;
+mod restored;
 mod row_buffers;
 mod session;
 mod settings;
@@ -24,6 +25,7 @@ use aws_lc_rs::rand;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 pub use self::migrations::SCHEMA_VERSION;
+pub use self::restored::mark_restored;
 use self::session::{SessionThread, SqlReply, SqlRequest, values};
 pub use self::settings::PostgresSettings;
 use self::transaction::OpenTransaction;

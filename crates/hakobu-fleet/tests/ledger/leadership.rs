@@ -8,12 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::ErrorKind;
-use hakobu_fleet::change::{LedgerAnswer, LedgerChange, UnitResult};
+use hakobu_fleet::change::{LedgerAnswer, LedgerChange, LedgerRefusal, UnitResult};
 use hakobu_fleet::ids::RunId;
 use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::ledger::leadership::LeadershipState;
-use hakobu_fleet::ledger::postgres::{PostgresLedger, SCHEMA_VERSION};
-use hakobu_fleet::transition::UnitTransition;
+use hakobu_fleet::ledger::postgres::{PostgresLedger, SCHEMA_VERSION, mark_restored};
+use hakobu_fleet::transition::{UnitRefusal, UnitTransition};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::postgres::{PostgresOptions, PostgresServer};
 
@@ -348,4 +348,25 @@ fn passwords_are_in_no_message() {
         assert!(!words.contains("sesame") && !words.contains("seesaw"), "{words}");
         assert!(error.to_string().contains("joe@127.0.0.1"), "{error}");
     }
+}
+
+#[test]
+fn a_restored_database_knows_no_lease_of_the_lost_time() {
+    let url = place();
+    let (mut ledger, leadership) = leading(&url);
+    let run = start(&mut ledger, vec![work(&["a"]), work(&["b"])]);
+    let keys: Vec<_> = ledger.ready_units(run, None, 9).unwrap().iter().map(|unit| unit.key).collect();
+    let leased = lease(&mut ledger, keys[0], "one", 0);
+    mark_restored(&settings(&url), moment(1_700_000_000_000)).unwrap();
+    // Who led before does not any more, but may again.
+    let error = commit_one(&mut ledger, run).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Locked);
+    wait_to_lead(&leadership.view(), LIMIT);
+    let ready = ledger.ready_units(run, None, 9).unwrap();
+    assert_eq!(ready.iter().map(|unit| unit.key).collect::<Vec<_>>(), keys);
+    assert!(ready.iter().all(|unit| unit.state.epoch.get() == 1_700_000_000_000));
+    let stale = LedgerAnswer::Refused(LedgerRefusal::Unit(UnitRefusal::StaleEpoch));
+    assert_eq!(apply(&mut ledger, commit_change(keys[0], "one", leased.epoch, UnitResult::default())), stale);
+    let next = start(&mut ledger, vec![work(&["c"])]);
+    assert_eq!(ledger.ready_units(next, None, 1).unwrap()[0].state.epoch.get(), 1_700_000_000_000);
 }
