@@ -53,8 +53,8 @@ impl PostgresLedger {
         self.at(row)
     }
 
-    fn ask(&mut self, request: SqlRequest) -> Result<SqlReply> {
-        self.read(&request)
+    fn ask(&mut self, request: &SqlRequest) -> Result<SqlReply> {
+        self.read(request)
     }
 }
 

@@ -42,10 +42,6 @@ impl SqlRequest {
     pub(super) fn new(sql: impl Into<String>, values: Vec<SqlValue>) -> Self {
         Self { sql: sql.into(), values }
     }
-
-    pub(super) fn into_parts(self) -> (String, Vec<SqlValue>) {
-        (self.sql, self.values)
-    }
 }
 
 /// The answer to a statement.
@@ -55,6 +51,9 @@ pub(super) struct SqlReply {
     /// The number of rows that it returned or changed.
     pub count: u64,
 }
+
+/// The answer to a statement that was sent, or will be when it is first waited for.
+type PendingReply = Pin<Box<dyn Future<Output = Result<SqlReply, tokio_postgres::Error>> + Send>>;
 
 /// A connection.
 pub(super) struct Session {
@@ -100,9 +99,7 @@ impl Session {
         &mut self,
         requests: Vec<SqlRequest>,
     ) -> Result<Vec<SqlReply>, tokio_postgres::Error> {
-        let mut sent: Vec<
-            Option<Pin<Box<dyn Future<Output = Result<SqlReply, tokio_postgres::Error>> + Send>>>,
-        > = Vec::with_capacity(requests.len());
+        let mut sent: Vec<Option<PendingReply>> = Vec::with_capacity(requests.len());
         for request in requests {
             let (client, statement) = (self.client.clone(), self.prepared(&request.sql).await?);
             sent.push(Some(Box::pin(async move {

@@ -77,8 +77,12 @@ impl<'t> OpenTransaction<'t> {
 
     /// Sends a statement and returns its answer.
     pub(super) fn query(&mut self, sql: impl Into<String>, values: Vec<SqlValue>) -> Result<SqlReply> {
+        self.send(SqlRequest::new(sql, values))
+    }
+
+    fn send(&mut self, request: SqlRequest) -> Result<SqlReply> {
         let mut requests = std::mem::take(&mut self.pending);
-        requests.push(SqlRequest::new(sql, values));
+        requests.push(request);
         let replies = self.thread.send(READING, requests)?;
         replies.into_iter().next_back().ok_or_else(|| corrupt("an answer is missing"))
     }
@@ -387,9 +391,8 @@ impl Tables for OpenTransaction<'_> {
 }
 
 impl OpenTransaction<'_> {
-    fn ask(&mut self, request: SqlRequest) -> Result<SqlReply> {
-        let (sql, values) = request.into_parts();
-        self.query(sql, values)
+    fn ask(&mut self, request: &SqlRequest) -> Result<SqlReply> {
+        self.send(request.clone())
     }
 }
 
