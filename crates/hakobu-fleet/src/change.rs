@@ -88,6 +88,8 @@ pub enum LedgerChange {
     UseToken(TokenHash, Moment),
     /// Removes a token.
     RevokeToken(TokenId),
+    /// Changes nothing: for the audit log, of what is not in the ledger.
+    Nothing,
     /// A change that is written to the audit log with its outcome, in the same transaction.
     Audited(Box<AuditEntry>, Box<LedgerChange>),
 }
@@ -246,7 +248,8 @@ impl LedgerChange {
             | Self::DrainBroker(..)
             | Self::ForgetBroker(_)
             | Self::UseToken(..)
-            | Self::RevokeToken(_) => Ok(()),
+            | Self::RevokeToken(_)
+            | Self::Nothing => Ok(()),
         }
     }
 

@@ -85,6 +85,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
                 true => Answer::Done,
                 false => Answer::Refused(Refusal::UnknownToken),
             }),
+            LedgerChange::Nothing => Ok(Answer::Done),
             LedgerChange::Audited(entry, inner) => {
                 let answer = self.apply(inner)?;
                 let refused = match &answer {
