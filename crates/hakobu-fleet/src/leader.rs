@@ -15,7 +15,7 @@ mod runs;
 mod schedules;
 mod splitting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +75,7 @@ enum Then {
     Expire(UnitKey),
     Step(RunId),
     Start(LedgerReply),
+    Controlled(RunId, LedgerReply),
     Planned(RelationshipId, Moment),
     Saved(Option<RelationshipId>, LedgerReply),
     End(RunId),
@@ -186,6 +187,7 @@ impl Leader {
         };
         let then = match inner {
             LedgerChange::StartRun(_) => Then::Start(reply),
+            LedgerChange::PauseRun(run, _) | LedgerChange::LimitRun(run, _) => Then::Controlled(*run, reply),
             LedgerChange::SaveRelationship { .. } => Then::Saved(None, reply),
             LedgerChange::RemoveRelationship(id, _) => Then::Saved(Some(*id), reply),
             LedgerChange::DrainBroker(name, is_draining) => {
@@ -217,8 +219,13 @@ impl Leader {
             match self.ledger.apply(&changes) {
                 Ok(answers) => {
                     self.ledger_error = None;
-                    for (then, answer) in thens.into_iter().zip(answers) {
-                        self.follow(then, answer);
+                    let followed = thens.into_iter().zip(answers);
+                    let runs: BTreeSet<RunId> =
+                        followed.filter_map(|(then, answer)| self.follow(then, answer)).collect();
+                    for run in runs {
+                        if let Err(error) = self.move_on(run) {
+                            self.ledger_error = Some(error);
+                        }
                     }
                 }
                 Err(error) => {
@@ -255,10 +262,18 @@ impl Leader {
         self.flush();
     }
 
-    fn follow(&mut self, then: Then, answer: LedgerAnswer) {
-        let run = match then {
-            Then::Nothing => return,
-            Then::Tell(reply) => return reply(Ok(answer)),
+    /// Does what follows from an answer. Returns the run that may move on.
+    fn follow(&mut self, then: Then, answer: LedgerAnswer) -> Option<RunId> {
+        match then {
+            Then::Nothing => None,
+            Then::Tell(reply) => {
+                reply(Ok(answer));
+                None
+            }
+            Then::Controlled(run, reply) => {
+                reply(Ok(answer));
+                Some(run)
+            }
             Then::Saved(id, reply) => {
                 let saved = match &answer {
                     LedgerAnswer::RelationshipSaved(id, _) => Some(*id),
@@ -266,7 +281,7 @@ impl Leader {
                 };
                 reply(Ok(answer));
                 saved.into_iter().for_each(|id| self.plan(id));
-                return;
+                None
             }
             Then::Planned(id, at) => {
                 self.has_started(id, at);
@@ -307,17 +322,15 @@ impl Leader {
                 }
                 None
             }
-        };
-        let Some(run) = run else { return };
-        if let Err(error) = self.move_on(run) {
-            self.ledger_error = Some(error);
         }
     }
 
     /// Tells that a change could not be applied.
     fn fail(&mut self, then: Then, error: &Error) {
         match then {
-            Then::Tell(reply) | Then::Start(reply) | Then::Saved(_, reply) => reply(Err(error.clone())),
+            Then::Tell(reply) | Then::Start(reply) | Then::Controlled(_, reply) | Then::Saved(_, reply) => {
+                reply(Err(error.clone()));
+            }
             Then::Lease { asked: (key, epoch), reply, .. } => {
                 if let Some(run) = self.runs.get_mut(&key.run) {
                     run.put_back(key, epoch, false, 0);

@@ -44,6 +44,7 @@ mod sealing;
 pub mod secret_bytes;
 pub mod secrets;
 pub mod setting_error;
+pub mod tls_listener;
 pub mod token;
 pub mod transition;
 pub mod unit;

@@ -74,8 +74,6 @@ pub struct ActiveRun {
     has_more: bool,
     /// The last error with which a broker returned a unit.
     pub last_error: Option<Error>,
-    /// True if nothing is leased for the present.
-    pub is_paused: bool,
     /// True if its schedule has a blackout now.
     pub is_blackout: bool,
     /// The limits, over all brokers.
@@ -98,7 +96,6 @@ impl ActiveRun {
             read_to: None,
             has_more: true,
             last_error: None,
-            is_paused: false,
             is_blackout: false,
             limits,
         })
@@ -131,7 +128,7 @@ impl ActiveRun {
 
     /// Returns true if nothing of it moves now.
     pub fn rests(&self) -> bool {
-        self.is_paused || self.is_blackout
+        self.row.is_paused || self.is_blackout
     }
 
     /// Returns true if a unit could be leased now.

@@ -221,6 +221,9 @@ impl Leader {
         let run = match self.runs.entry(id) {
             std::collections::btree_map::Entry::Occupied(there) => {
                 let run = there.into_mut();
+                if run.row.limits != row.limits {
+                    run.limits = saved_limits(&mut *self.ledger, &row)?;
+                }
                 run.row = row;
                 run
             }
@@ -278,15 +281,5 @@ impl Leader {
             }
             Err(error) => reply(Err(error)),
         }
-    }
-
-    /// Pauses a run, or lets it go on. Units under way are paused by their limits.
-    ///
-    /// # Errors
-    /// `NotFound` if no such run is under way.
-    pub fn pause_run(&mut self, id: RunId, is_paused: bool) -> Result<()> {
-        let run = self.runs.get_mut(&id).ok_or_else(|| no_such("run under way"))?;
-        run.is_paused = is_paused;
-        Ok(())
     }
 }
