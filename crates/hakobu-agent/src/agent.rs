@@ -326,10 +326,10 @@ impl<W: Write + Send> Agent<W> {
                 AgentMessage::Serving(self.side.serve(&request))
             }
             Request::Connect(request) => AgentMessage::Connected(self.side.connect(&request)),
-            Request::Run(request) => AgentMessage::Ran(Box::new(self.side.run(&request, &self.output))),
+            Request::Run(request) => AgentMessage::Ran(Box::new(self.side.run(&request, &self.output, None))),
             Request::RunHere(mut request) => {
                 request.grant.source_directories = std::mem::take(&mut self.apart);
-                AgentMessage::Ran(Box::new(self.side.run_here(&request, &self.output)))
+                AgentMessage::Ran(Box::new(self.side.run_here(&request, &self.output, None)))
             }
             Request::EndServing => AgentMessage::Served(self.side.end_serving()),
             Request::Disks => AgentMessage::Disks(inspect::disks()),

@@ -15,6 +15,7 @@ use hakobu_core::endpoint::{Endpoint, SourceEndpoint, TargetEndpoint};
 use hakobu_core::engine::{self, Clock, RunSummary, Setup};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::exchange::WorkExchange;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
@@ -310,8 +311,13 @@ impl LocalHost {
         self.control = Some(control);
     }
 
-    /// Runs a job over the connections made before.
-    pub fn run(&mut self, request: &RunRequest, observer: &dyn Observer) -> RunUsage {
+    /// Runs a job over the connections made before, or the part of it that an exchange has.
+    pub fn run(
+        &mut self,
+        request: &RunRequest,
+        observer: &dyn Observer,
+        exchange: Option<&dyn WorkExchange>,
+    ) -> RunUsage {
         let Some(arriving) = self.arriving.take() else {
             return failed(Error::new(ErrorKind::Usage, "running a job", "there are no data connections"));
         };
@@ -352,7 +358,7 @@ impl LocalHost {
                 tagger,
                 changes: &*self.limits,
                 cancel: &self.stop.cancel,
-                exchange: None,
+                exchange,
             });
             ended.store(true, Ordering::Release);
             watch.thread().unpark();
@@ -366,8 +372,13 @@ impl LocalHost {
         RunUsage { summary, wire_sent_bytes, wire_received_bytes, peak_memory_bytes }
     }
 
-    /// Runs a job with both ends on this host.
-    pub fn run_here(&mut self, request: &RunHereRequest, observer: &dyn Observer) -> RunUsage {
+    /// Runs a job with both ends on this host, or the part of it that an exchange has.
+    pub fn run_here(
+        &mut self,
+        request: &RunHereRequest,
+        observer: &dyn Observer,
+        exchange: Option<&dyn WorkExchange>,
+    ) -> RunUsage {
         if request.job.mode == Mode::Digest(Algorithm::Sha256) {
             return match self.open_source(&request.roots, &request.job) {
                 Ok(source) => self.hash(&*source, &request.job, observer),
@@ -383,7 +394,7 @@ impl LocalHost {
             Ok(prepared) => prepared,
             Err(error) => return failed(error),
         };
-        self.run_between(&*source, &target, &request.job, observer)
+        self.run_between((&*source, &target), &request.job, observer, exchange)
     }
 
     /// Runs a job with one end on this host and the other in a store that this process has opened.
@@ -406,7 +417,7 @@ impl LocalHost {
             Ok((lock, source, target))
         });
         match prepared {
-            Ok((_lock, source, target)) => self.run_between(&*source, &*target, &job, observer),
+            Ok((_lock, source, target)) => self.run_between((&*source, &*target), &job, observer, None),
             Err(error) => failed(error),
         }
     }
@@ -461,25 +472,25 @@ impl LocalHost {
     pub fn hash(&self, source: &dyn SourceEndpoint, job: &Job, observer: &dyn Observer) -> RunUsage {
         let target = Sha256Sink::default();
         let job = Job { lanes: 1, digest: false, ..job.clone() };
-        let mut ran = self.run_between(source, &target, &job, observer);
+        let mut ran = self.run_between((source, &target), &job, observer, None);
         ran.summary.digest = target.digest();
         ran
     }
 
-    /// Runs a job between two endpoints that this process has opened.
+    /// Runs a job between two endpoints that this process has opened, or the part of it that an exchange has.
     pub fn run_between(
         &self,
-        source: &dyn SourceEndpoint,
-        target: &dyn TargetEndpoint,
+        (source, target): (&dyn SourceEndpoint, &dyn TargetEndpoint),
         job: &Job,
         observer: &dyn Observer,
+        exchange: Option<&dyn WorkExchange>,
     ) -> RunUsage {
         let tagger = match new_tagger() {
             Ok(tagger) => tagger,
             Err(error) => return failed(error),
         };
         let (clock, changes, cancel) = (&SystemClock::new(), &*self.limits, &*self.stop.cancel);
-        let setup = Setup { source, target, job, observer, clock, tagger, changes, cancel, exchange: None };
+        let setup = Setup { source, target, job, observer, clock, tagger, changes, cancel, exchange };
         let summary = engine::run(&setup);
         RunUsage { summary, peak_memory_bytes: machine::peak_memory_bytes(), ..RunUsage::default() }
     }

@@ -25,6 +25,19 @@ pub fn key_of_job(identity: &[u8; 16]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
+/// Returns a key that all runs with parts of one job have, on all hosts.
+pub fn key_of_runs(identity: &[u8; 16]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("hakobu drafts of runs with parts of a job 1");
+    hasher.update(&identity[..8]);
+    *hasher.finalize().as_bytes()
+}
+
+/// Returns the nanoseconds since the machine was started, including those in which it slept.
+pub fn boot_time_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec.cast_unsigned().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned())
+}
+
 /// Returns a value that has not been used before on this host.
 pub fn unique() -> [u8; 16] {
     static NUMBER: AtomicU64 = AtomicU64::new(0);

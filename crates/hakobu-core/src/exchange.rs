@@ -13,6 +13,7 @@
 
 use crate::entry::{Attributes, FileTime, Inode};
 use crate::path::EntryPath;
+use crate::target_lease::TargetLease;
 
 /// The place where a run takes work from, and to which it gives work. Its methods are called by several lanes at a time, and
 /// must not block.
@@ -36,6 +37,15 @@ pub trait WorkExchange: Sync {
 
     /// Takes the ends of directories that stay open. Everything that the run itself does in and below them is done.
     fn leave_open(&self, directories: Vec<DirectoryEnd>);
+
+    /// Returns the lease of what the run begins with. Once it is over, the run changes nothing more and ends with an error.
+    fn lease(&self) -> &TargetLease;
+
+    /// Returns true if all of the job has been copied with this run, and nothing has failed in any run. Marks of unclean ends
+    /// are then removed. Called at the end of the run.
+    fn completes(&self) -> bool {
+        false
+    }
 }
 
 /// The part of a run's waiting directories that is to be given away.

@@ -4,6 +4,7 @@
 use crate::entry::Inode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::EntryPath;
+use crate::target_lease::TargetLease;
 
 /// The permissions that a controller gives a target for one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Grant {
     ///
     /// They are sent ahead, in a request of their own.
     pub source_directories: Vec<Inode>,
+    /// The time for which the grant holds, if it is limited. It is known to this process alone.
+    pub lease: Option<TargetLease>,
 }
 
 /// One path that a grant opens.
@@ -65,6 +68,7 @@ impl Grant {
             bytes_max: None,
             may_write_in_place: true,
             source_directories: Vec::new(),
+            lease: None,
         }
     }
 
@@ -78,6 +82,19 @@ impl Grant {
             return Ok(());
         }
         Err(beyond("writing").at(path))
+    }
+
+    /// Returns true if leftovers beside the entries that the user named may be removed: no other run of the job writes there.
+    pub fn may_clear_beside(&self) -> bool {
+        !self.only_reads && self.lease.as_ref().is_none_or(TargetLease::is_of_items)
+    }
+
+    /// Checks that the time for which it holds is not over.
+    ///
+    /// # Errors
+    /// `BeyondGrant`
+    pub fn check_time(&self) -> Result<()> {
+        self.lease.as_ref().map_or(Ok(()), TargetLease::check)
     }
 
     /// Checks that `path` may be removed: it must lie in a granted tree and not be its top.
@@ -153,6 +170,7 @@ mod tests {
             only_reads: false,
             bytes_max: Some(10),
             source_directories: Vec::new(),
+            lease: None,
         }
     }
 

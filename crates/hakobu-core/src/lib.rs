@@ -52,6 +52,7 @@ pub mod stopping;
 pub mod store_name;
 pub mod store_settings;
 pub mod tag;
+pub mod target_lease;
 pub mod times;
 pub mod units;
 pub mod zeros;

@@ -17,7 +17,7 @@ const BATCH_MAX: usize = 512;
 /// The time between two looks at what is due.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the loop takes.
+/// The inputs of the loop.
 enum ControlInput {
     Call(IncomingCall),
     Work(Box<dyn FnOnce(&mut Leader) + Send>),

@@ -20,6 +20,13 @@ pub trait FleetClock: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MachineClock;
 
+/// Returns the nanoseconds since the machine was started, sleep included.
+pub fn boot_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanoseconds) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+}
+
 impl FleetClock for MachineClock {
     fn moment(&self) -> Moment {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -27,9 +34,7 @@ impl FleetClock for MachineClock {
     }
 
     fn elapsed_ms(&self) -> u64 {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let (seconds, nanoseconds) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
-        seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
+        boot_ns() / 1_000_000
     }
 
     fn sleep(&self, time: Duration) {

@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
+use crate::lease_token::LeaseKey;
 use crate::sealing::{KEY_BYTES, open_bytes, seal_bytes};
 use crate::secret_bytes::{SECRET_BYTES_MAX, SecretBytes};
 
@@ -180,6 +181,17 @@ impl SealingKeys {
         keys.0.truncate(1);
         keys.replace(path)?;
         Ok(keys)
+    }
+
+    /// Returns the key of the leases' tokens. Control planes that share a ledger share the key file, too.
+    ///
+    /// # Errors
+    /// `Usage` if there is no key.
+    pub fn lease_key(&self) -> Result<LeaseKey> {
+        let [current, ..] = &self.0[..] else {
+            return Err(Error::new(ErrorKind::Usage, SEALING, "there is no key"));
+        };
+        Ok(LeaseKey::new(current.key.expose()))
     }
 
     /// Seals a secret for a purpose, such as the relationship that it belongs to and its part in it.

@@ -139,6 +139,11 @@ impl Leader {
         Ok(leader)
     }
 
+    /// Ends the leader, and returns its ledger. What waits to be applied is dropped, as if the process had been killed.
+    pub fn into_ledger(self) -> Box<dyn Ledger> {
+        self.ledger
+    }
+
     /// Returns the ledger, for reading. What waits to be applied is not in it.
     pub fn ledger(&mut self) -> &mut dyn Ledger {
         &mut *self.ledger

@@ -9,6 +9,8 @@ use crate::names::{BrokerName, GroupName};
 
 /// The use of the key.
 const KEY_CONTEXT: &str = "hakobu 2026-11-28 fleet lease token";
+/// The use of a token's hash.
+const DRAFT_CONTEXT: &str = "hakobu 2026-11-28 fleet drafts";
 
 /// The key from which tokens of leases are made. Control planes that share a ledger have the same.
 #[derive(Clone)]
@@ -42,6 +44,16 @@ impl LeaseKey {
         let hash = |token: LeaseToken| blake3::keyed_hash(&self.0, &token.0);
         // Hashes of this type are compared in constant time.
         hash(token) == hash(expected)
+    }
+}
+
+impl LeaseToken {
+    /// Returns the key of the drafts that this lease makes at the target. It tells nothing about the token.
+    pub fn draft_key(self) -> [u8; 8] {
+        let hash = blake3::derive_key(DRAFT_CONTEXT, &self.0);
+        let mut key = [0; 8];
+        key.copy_from_slice(&hash[..8]);
+        key
     }
 }
 

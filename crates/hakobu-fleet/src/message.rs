@@ -198,6 +198,8 @@ pub enum GrantedWork {
         ends: Vec<SentDirectory>,
         /// True if nothing failed in the run.
         is_examined: bool,
+        /// True if nothing else of the run is left to do.
+        is_last: bool,
     },
     /// Removes what only the target has.
     Removal,
@@ -422,7 +424,7 @@ mod tests {
 
     #[test]
     fn errors_come_back_as_they_were() {
-        let error = Error::new(ErrorKind::NoSpace, "writing", "full").at(b"a\xff".to_vec()).hint("free some");
+        let error = Error::new(ErrorKind::NoSpace, "writing", "full").at(b"a\xff").hint("free some");
         assert_eq!(Error::from(SentError::from(&error)), error);
     }
 }

@@ -10,7 +10,7 @@ use crate::failure::name_of_kind;
 use crate::ids::Moment;
 use crate::ledger::Ledger;
 use crate::run::{RunOutcome, RunRow};
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 use crate::unit_counters::UnitCounters;
 
 /// The name and version of the report's form.
@@ -28,7 +28,7 @@ pub struct RunReport {
     /// The number of the relationship, if it is a run of one.
     pub relationship: Option<u64>,
     /// Locations and options.
-    pub request: RunRequest,
+    pub request: FleetRequest,
     /// The group whose brokers worked on it.
     pub group: String,
     /// The outcome: `complete`, `partial`, `failed` or `cancelled`.
@@ -71,7 +71,7 @@ pub struct ReportedFailure {
 pub fn report(
     ledger: &mut dyn Ledger,
     row: &RunRow,
-    request: &RunRequest,
+    request: &FleetRequest,
     (outcome, now): (RunOutcome, Moment),
     error: Option<&Error>,
 ) -> Result<Vec<u8>> {

@@ -31,7 +31,7 @@ impl RunVerb {
 /// The request of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunRequest {
+pub struct FleetRequest {
     /// The command.
     #[serde(default)]
     pub verb: RunVerb,
@@ -114,7 +114,7 @@ impl RunOptions {
     }
 }
 
-impl RunRequest {
+impl FleetRequest {
     /// Returns the request of the next run of a relationship.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ pub trait RequestReader: Send + Sync {
     ///
     /// # Errors
     /// `Usage` with the words of the command line.
-    fn read(&self, request: &RunRequest) -> Result<CopyRequest>;
+    fn read(&self, request: &FleetRequest) -> Result<CopyRequest>;
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn locations_are_bytes() {
-        let request = RunRequest {
+        let request = FleetRequest {
             verb: RunVerb::Sync,
             sources: vec![LocationText(b"/a".to_vec()), LocationText(b"/\xff".to_vec())],
             target: LocationText(b"s3://b/p".to_vec()),
@@ -171,9 +171,9 @@ mod tests {
             json,
             r#"{"verb":"sync","sources":["/a",[47,255]],"target":"s3://b/p","arguments":["--nice"],"verify":true}"#
         );
-        assert_eq!(RunRequest::parse(&json).unwrap(), request);
-        let short = RunRequest::parse(r#"{"sources":["/a"],"target":"/b"}"#).unwrap();
+        assert_eq!(FleetRequest::parse(&json).unwrap(), request);
+        let short = FleetRequest::parse(r#"{"sources":["/a"],"target":"/b"}"#).unwrap();
         assert_eq!((short.verb, short.verify), (RunVerb::Copy, false));
-        assert!(RunRequest::parse(r#"{"sources":["/a"],"target":"/b","shell":"rm"}"#).is_err());
+        assert!(FleetRequest::parse(r#"{"sources":["/a"],"target":"/b","shell":"rm"}"#).is_err());
     }
 }

@@ -334,6 +334,7 @@ fn control_messages() {
         only_reads: false,
         bytes_max: Some(1 << 30),
         source_directories: Vec::new(),
+        lease: None,
         may_write_in_place: false,
     };
     let serve = ServeRequest {

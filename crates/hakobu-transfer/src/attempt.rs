@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
 use hakobu_core::digest::Algorithm;
+use hakobu_core::endpoint::Earlier;
 use hakobu_core::engine::{FREE_SPACE, RunSummary};
 use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::event::{Event, Observer};
+use hakobu_core::exchange::WorkExchange;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
 use hakobu_core::location::Location;
@@ -29,6 +31,8 @@ use crate::job::JobMaker;
 use crate::machines::machines;
 use crate::opening::{HostOpener, TransferHosts};
 use crate::plan::{self, Planner, TransferPlan};
+use crate::shared_run;
+use crate::unit_exchange::UnitExchange;
 use hakobu_agent::local_host::LocalHost;
 use hakobu_agent::stream;
 use hakobu_core::outcome::{RunEnvironment, Transfer};
@@ -51,6 +55,8 @@ pub struct Attempt<'a, 'b> {
     /// The maximum time of a login, unless it is the first.
     pub login_limit: Option<Duration>,
     pub carryover: &'a mut Carryover,
+    /// The place where the run takes its part of the work from, if others have the rest.
+    pub exchange: Option<&'a dyn WorkExchange>,
 }
 
 /// Holds events back until the run has reported its locations, which must come first.
@@ -71,18 +77,19 @@ impl Observer for DelayedEvents {
 }
 
 /// The arguments with which a job is run.
-struct RunInput {
+struct RunInput<'a> {
     job: Job,
     identity: [u8; 16],
     roots: Vec<MachinePath>,
     root: Vec<u8>,
     grant: Grant,
+    exchange: Option<&'a dyn WorkExchange>,
 }
 
-impl RunInput {
+impl RunInput<'_> {
     /// Returns the request to the process that has both ends.
     fn into_request(self) -> RunHereRequest {
-        let Self { job, identity, roots, root, grant } = self;
+        let Self { job, identity, roots, root, grant, exchange: _ } = self;
         RunHereRequest { job, identity, roots, root, grant }
     }
 }
@@ -113,7 +120,12 @@ impl Attempt<'_, '_> {
             return Ok(());
         }
         let decisions = DelayedEvents::default();
-        let job = self.job(&hosts, &plan, &decisions);
+        let mut job = self.job(&hosts, &plan, &decisions);
+        if self.exchange.is_some() {
+            shared_run::check_plan(&hosts, &job)?;
+            // Whoever has begun a file before, nobody else goes on with an older version.
+            job.earlier = if job.earlier == Earlier::Refuse { Earlier::Continue } else { job.earlier };
+        }
         let ends = fit::HostPair::of(&hosts);
         ends.check(&job, self.request.passes.is_some())?;
         if !std::mem::replace(&mut self.carryover.told, true) {
@@ -123,8 +135,14 @@ impl Attempt<'_, '_> {
         self.locate(&plan, transfer);
         decisions.tell(self.surroundings.observer);
         transfer.verified = job.digest && !job.dry_run && ends.hash();
-        let TransferPlan { identity, roots, root, grant, new_target, over_network, written_sectors, .. } =
-            plan;
+        let unit = self.exchange.map(|exchange| UnitExchange::begin(exchange, plan.new_target.clone()));
+        self.carryover.has_begun_unit = unit.is_some();
+        let TransferPlan {
+            identity, roots, root, mut grant, new_target, over_network, written_sectors, ..
+        } = plan;
+        grant.lease = unit.as_ref().map(|unit| unit.lease().clone());
+        let identity = unit.as_ref().map_or(identity, |unit| unit.identity(&identity));
+        let exchange = unit.as_ref().map(|unit| unit as &dyn WorkExchange);
         let is_root = [&*hosts.source, hosts.target()].iter().any(|host| host.machine().uid == 0);
         let allows_rights = grant.may_set_id;
         let named_root = match self.request.target.is_stream() {
@@ -133,7 +151,7 @@ impl Attempt<'_, '_> {
         };
         let observer =
             AtTarget { observer: self.surroundings.observer, root: named_root.clone(), new_target };
-        let input = RunInput { job, identity, roots, root, grant };
+        let input = RunInput { job, identity, roots, root, grant, exchange };
         let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, input)?;
         ran.summary.failures.iter_mut().for_each(|failure| error_paths::name_failure(failure, &named_root));
         if let Some(fatal) = &mut ran.summary.fatal {
@@ -206,7 +224,7 @@ impl Attempt<'_, '_> {
         hosts: &mut TransferHosts,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        input: RunInput,
+        input: RunInput<'_>,
     ) -> Result<RunUsage> {
         let route = ContentRoute::of(hosts);
         if let Some(agent) = hosts.store_agent.clone() {
@@ -241,10 +259,10 @@ impl Attempt<'_, '_> {
         hosts: &TransferHosts,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        input: RunInput,
+        input: RunInput<'_>,
     ) -> Result<RunUsage> {
         transfer.transport = hosts.route();
-        let RunInput { job, identity, roots, root, grant } = input;
+        let RunInput { job, identity, roots, root, grant, exchange } = input;
         let here = LocalHost::new(StopHandle::with_flag(Arc::clone(&self.surroundings.cancel)));
         let here = here.with_limits(Arc::clone(&self.surroundings.limits));
         let _lock = here.lock(&job, &identity)?;
@@ -254,11 +272,11 @@ impl Attempt<'_, '_> {
             Mode::Digest(Algorithm::Sha256) => here.hash(&*source, &job, observer),
             Mode::Digest(Algorithm::Blake3) => {
                 let target = here.open_target(&root, &grant, &identity)?;
-                here.run_between(&*source, &target, &job, observer)
+                here.run_between((&*source, &target), &job, observer, exchange)
             }
             _ => {
                 let target = hosts.target().open_target(&root, &grant, &identity, &job)?;
-                here.run_between(&*source, &*target, &job, observer)
+                here.run_between((&*source, &*target), &job, observer, exchange)
             }
         };
         self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
@@ -274,11 +292,15 @@ impl Attempt<'_, '_> {
         engine: &mut dyn AgentHost,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        input: RunInput,
+        input: RunInput<'_>,
     ) -> Result<RunUsage> {
-        let (told, request) = (EventLog::new(observer, input.job.lanes), input.into_request());
+        let (told, exchange) = (EventLog::new(observer, input.job.lanes), input.exchange);
+        let request = input.into_request();
         let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
-        let ran = engine.run_here(request, &told, cancel, limits);
+        let ran = match (engine.side(), exchange) {
+            (Some(here), Some(_)) => Ok(here.run_here(&request, &told, exchange)),
+            _ => engine.run_here(request, &told, cancel, limits),
+        };
         let ran = self.ran_alone(ran, &told, transfer)?;
         transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         Ok(ran)
@@ -291,7 +313,7 @@ impl Attempt<'_, '_> {
         to_store: bool,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        input: RunInput,
+        input: RunInput<'_>,
     ) -> Result<RunUsage> {
         let (told, full) = (EventLog::new(observer, input.job.lanes), input.job.full);
         let request = StoreRunRequest { run: input.into_request(), to_store, full };
@@ -332,9 +354,9 @@ impl Attempt<'_, '_> {
         route: ContentRoute,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        input: RunInput,
+        input: RunInput<'_>,
     ) -> Result<RunUsage> {
-        let RunInput { job, identity, roots, root, grant } = input;
+        let RunInput { job, identity, roots, root, grant, exchange } = input;
         let cipher = self.cipher(engine, target)?;
         let meeting = ConnectParameters {
             job: identity,
@@ -366,7 +388,10 @@ impl Attempt<'_, '_> {
         engine.depend_on(target)?;
         let told = EventLog::new(observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
-        let ran = engine.run(request, &told, &self.surroundings.cancel, &*self.surroundings.limits);
+        let ran = match (engine.side(), exchange) {
+            (Some(here), Some(_)) => Ok(here.run(&request, &told, exchange)),
+            _ => engine.run(request, &told, &self.surroundings.cancel, &*self.surroundings.limits),
+        };
         let lost = ran.is_err();
         // A user who asks for a stop does not want to wait for an orderly end either.
         let stopped = self.surroundings.cancel.load(Relaxed);

@@ -25,6 +25,8 @@ pub struct Carryover {
     pub is_still: bool,
     /// True if it has been reported what these hosts cannot keep.
     pub told: bool,
+    /// True if the last run of several that share the work has taken its part.
+    pub has_begun_unit: bool,
     /// True if the data went through ssh because no port could be reached.
     pub by_ssh: bool,
     /// The times without a connection.

@@ -599,5 +599,6 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, truste
             .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
         may_write_in_place: false,
         source_directories: Vec::new(),
+        lease: None,
     }
 }

@@ -51,8 +51,14 @@ fn attempts(
         let login_limit = retries.login_limit(Instant::now());
         let carryover = &mut *carryover;
         carryover.entries_made = Some(0);
-        let attempt =
-            Attempt { request: &left, surroundings: &mut *surroundings, began, login_limit, carryover };
+        let attempt = Attempt {
+            request: &left,
+            surroundings: &mut *surroundings,
+            began,
+            login_limit,
+            carryover,
+            exchange: None,
+        };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
         }

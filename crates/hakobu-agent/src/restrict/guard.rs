@@ -336,6 +336,7 @@ fn digesting() -> Result<Grant> {
         only_reads: true,
         bytes_max: None,
         source_directories: Vec::new(),
+        lease: None,
         may_write_in_place: false,
     })
 }

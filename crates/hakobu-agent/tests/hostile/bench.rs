@@ -219,6 +219,7 @@ pub fn grant() -> Grant {
         only_reads: false,
         bytes_max: None,
         source_directories: Vec::new(),
+        lease: None,
     }
 }
 

@@ -245,10 +245,12 @@ fn watch(
         }
         shared.keep_limits(&mut keeper);
         shared.give_shares();
+        let is_lease_over = shared.is_lease_over();
         if shared.queue.is_stopped() {
             stopped_for += 1;
-            // A peer that neither answers nor reads would block its lane forever.
-            if stopped_for == STOP_INTERVALS {
+            // A peer that neither answers nor reads would block its lane forever. One that has not read yet must not do so
+            // after the end of a lease.
+            if stopped_for == STOP_INTERVALS || is_lease_over {
                 shared.setup.target.interrupt();
                 shared.setup.source.interrupt();
             }

@@ -2,6 +2,7 @@
 
 use super::shared::{EngineState, Setup};
 use crate::counters::{Counter, LaneCounters};
+use crate::endpoint::TargetOp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::Removal;
 
@@ -20,6 +21,23 @@ impl EngineState<'_> {
     /// Returns true if names of files with further names are given away.
     pub(super) fn gives_names(&self) -> bool {
         self.setup.exchange.is_some_and(|exchange| exchange.takes_names())
+    }
+
+    /// Fails if the lease is over, unless the operation only discards something.
+    pub(super) fn check_lease(&self, operation: &TargetOp) -> Result<()> {
+        match self.setup.exchange {
+            Some(exchange) if !matches!(operation, TargetOp::Abandon { .. }) => exchange.lease().check(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops the run if the lease is over, and returns true then.
+    pub(super) fn is_lease_over(&self) -> bool {
+        let Some(Err(error)) = self.setup.exchange.map(|exchange| exchange.lease().check()) else {
+            return false;
+        };
+        self.stop(error);
+        true
     }
 
     /// Gives away as many of the waiting directories as are wanted.

@@ -173,6 +173,9 @@ impl GrantUsage {
     /// `BeyondGrant`, naming the path.
     fn check(&self, operation: &mut TargetOp) -> Result<Option<TakenAllowance>> {
         let grant = &self.grant;
+        if !matches!(operation, TargetOp::Abandon { .. }) {
+            grant.check_time()?;
+        }
         match operation {
             TargetOp::Stat { path, .. } => grant.check_enter(path)?,
             TargetOp::List { directories, budget, .. } => {

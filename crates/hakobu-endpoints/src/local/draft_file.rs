@@ -62,12 +62,13 @@ mod tests {
     use rustix::fs::symlinkat;
 
     use super::*;
+    use crate::local::draft_name::DraftKey;
 
     #[test]
     fn a_draft_that_was_made_and_is_said_to_be_none_does_not_stay() {
         let folder = tempfile::tempdir().unwrap();
         let directory = File::open(folder.path()).unwrap();
-        let draft = DraftName::new(&[1; 32], 1, b"a", b"b");
+        let draft = DraftName::new(&DraftKey::new(&[1; 32]), 1, b"a", b"b");
         let place = folder.path().join(std::ffi::OsStr::from_bytes(draft.as_bytes()));
         let make_and_fail = |name: &[u8]| {
             fs::write(folder.path().join(std::ffi::OsStr::from_bytes(name)), "").unwrap();

@@ -93,9 +93,10 @@ mod tests {
     use super::*;
     use crate::local::draft_file::create_draft;
     use crate::local::draft_mark::{mark, unmark};
+    use crate::local::draft_name::DraftKey;
 
     fn long() -> DraftName {
-        DraftName::new(&[1; 32], 0, b"a", b"b")
+        DraftName::new(&DraftKey::new(&[1; 32]), 0, b"a", b"b")
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
     fn what_lives_for_one_operation_has_the_name_and_a_directory_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let directory = File::open(folder.path()).unwrap();
-        let name = DraftName::new(&[1; 32], 3, b"a", b"b");
+        let name = DraftName::new(&DraftKey::new(&[1; 32]), 3, b"a", b"b");
         let path = folder.path().join(std::ffi::OsStr::from_bytes(name.as_bytes()));
         fs::create_dir(&path).unwrap();
         assert!(is_ours(&directory, name.as_bytes()));

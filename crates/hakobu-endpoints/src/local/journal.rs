@@ -352,6 +352,7 @@ fn parse(bytes: &[u8], size_bytes: u64) -> Option<(Extent, Option<Digest>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::draft_name::DraftKey;
 
     fn subject(version: u8) -> JournalSubject {
         JournalSubject { version: [version; 32], size_bytes: 9 * CHUNK_BYTES + 5, place: [7; 32] }
@@ -371,7 +372,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let directory = Arc::new(File::open(folder.path()).unwrap().into());
-            Self { folder, directory, name: DraftName::new(&[1; 32], 0, b"", b"x") }
+            Self { folder, directory, name: DraftName::new(&DraftKey::new(&[1; 32]), 0, b"", b"x") }
         }
 
         fn begin(&self) -> Journal {

@@ -25,6 +25,7 @@ mod key_pages;
 mod key_ranges;
 mod key_space;
 mod keys;
+mod leased_api;
 mod listing;
 mod lookup;
 pub mod metadata;

@@ -187,6 +187,7 @@ impl StoreTargetState {
                 }
                 PackRecord::Entry(head, content) => (head, content),
             };
+            self.grant.check_time()?;
             let stored = owned(content).and_then(|content| {
                 self.store.put(&directory.join(head.name)?, content, &head.attributes, &self.grant)
             });

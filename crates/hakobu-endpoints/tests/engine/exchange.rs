@@ -16,6 +16,7 @@ use hakobu_core::filter::FilterRule;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode, Removal};
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
+use hakobu_core::target_lease::TargetLease;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 
 use crate::bench::{Counter, Order, Place, Watchdog};
@@ -60,6 +61,7 @@ struct Unit<'a> {
     numbers: Mutex<Numbers>,
     shares: Mutex<Option<Vec<WorkShare>>>,
     takes_names: bool,
+    lease: TargetLease,
 }
 
 impl WorkExchange for Unit<'_> {
@@ -103,6 +105,10 @@ impl WorkExchange for Unit<'_> {
 
     fn leave_open(&self, directories: Vec<DirectoryEnd>) {
         self.pool.state.lock().unwrap().ends.extend(directories);
+    }
+
+    fn lease(&self) -> &TargetLease {
+        &self.lease
     }
 }
 
@@ -166,6 +172,7 @@ impl Pool {
                             // The first unit begins with the items of the job.
                             shares: Mutex::new((!shares.is_empty()).then_some(shares)),
                             takes_names,
+                            lease: TargetLease::endless((number as u64).to_le_bytes()),
                         };
                         run(&unit);
                         self.state.lock().unwrap().busy -= 1;
@@ -434,6 +441,7 @@ fn a_run_that_needs_the_whole_tree_is_refused() {
             numbers: Mutex::new(Numbers(1)),
             shares: Mutex::default(),
             takes_names: true,
+            lease: TargetLease::endless([0; 8]),
         };
         let (summary, _) = run_one(&place.source(), &place.target(), &job, Some(&unit));
         assert_eq!(summary.fatal.map(|error| error.kind), Some(ErrorKind::Unsupported));

@@ -10,6 +10,7 @@ mod exchange;
 mod failures;
 mod fatal;
 mod fidelity;
+mod leases;
 mod medium;
 mod merge;
 mod moved;

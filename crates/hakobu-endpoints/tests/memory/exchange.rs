@@ -9,6 +9,7 @@ use hakobu_core::endpoint::Change;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
 use hakobu_core::grant::Grant;
+use hakobu_core::target_lease::TargetLease;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryMetadataStore};
 use hakobu_endpoints::store::{EntryContent, ObjectPlace, StoreSource, StoreTarget};
 use hakobu_testkit::faults::{FaultPlan, Faulty};
@@ -17,11 +18,18 @@ use crate::bench::{bytes, contents, copy, path, run_sharing};
 use crate::examined::{add, all_of, attributes, done, store, tree};
 
 /// Gives everything away, so that each run scans few directories.
-#[derive(Default)]
 struct Generous {
     begin: Mutex<Option<Vec<WorkShare>>>,
     given: Mutex<Vec<DirectoryShare>>,
     ends: Mutex<Vec<DirectoryEnd>>,
+    lease: TargetLease,
+}
+
+impl Generous {
+    fn beginning_with(shares: Option<Vec<WorkShare>>) -> Self {
+        let (given, ends) = (Mutex::default(), Mutex::default());
+        Self { begin: Mutex::new(shares), given, ends, lease: TargetLease::endless([1; 8]) }
+    }
 }
 
 impl WorkExchange for Generous {
@@ -48,6 +56,10 @@ impl WorkExchange for Generous {
     fn leave_open(&self, directories: Vec<DirectoryEnd>) {
         self.ends.lock().unwrap().extend(directories);
     }
+
+    fn lease(&self) -> &TargetLease {
+        &self.lease
+    }
 }
 
 type Stores = (Arc<MemoryFileSystem>, Arc<MemoryMetadataStore>);
@@ -58,7 +70,7 @@ fn run_unit(
     shares: Option<Vec<WorkShare>>,
     plan: &FaultPlan,
 ) -> (CounterTotals, Generous) {
-    let exchange = Generous { begin: Mutex::new(shares), ..Generous::default() };
+    let exchange = Generous::beginning_with(shares);
     let from = StoreSource::new(Arc::clone(from) as Arc<dyn ObjectPlace>);
     let to = Arc::clone(to) as Arc<dyn ObjectPlace>;
     let to = StoreTarget::open(to, &path(""), &Grant::everything()).unwrap();
@@ -198,7 +210,7 @@ fn a_directory_that_changed_after_it_was_listed_is_not_proven() {
     let (_, ends, _) = copy_in_shares(&stores, &none);
     add(&**source, "e/f/late", EntryContent::File(bytes(10, 1).into()));
     let shares = ends.into_iter().map(WorkShare::End).collect();
-    let exchange = Generous { begin: Mutex::new(Some(shares)), ..Generous::default() };
+    let exchange = Generous::beginning_with(Some(shares));
     let from = StoreSource::new(Arc::clone(source) as Arc<dyn ObjectPlace>);
     let to = Arc::clone(objects) as Arc<dyn ObjectPlace>;
     let to = StoreTarget::open(to, &path(""), &Grant::everything()).unwrap();

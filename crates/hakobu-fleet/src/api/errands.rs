@@ -16,7 +16,7 @@ use crate::change::LedgerChange;
 use crate::errand::{Errand, ErrandView};
 use crate::names::GroupName;
 use crate::relationship::LOCATION_BYTES_MAX;
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 
 /// The number of an errand.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
@@ -42,7 +42,7 @@ pub async fn create_errand(
             hakobu_core::path::lossy(&location.0)
         }
         Errand::Test { request } | Errand::Preview { request } | Errand::Probe { request } => {
-            let request = RunRequest::from(request.clone());
+            let request = FleetRequest::from(request.clone());
             state.reader.read(&request)?;
             hakobu_core::path::lossy(&request.target.0)
         }

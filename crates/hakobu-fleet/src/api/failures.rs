@@ -23,7 +23,7 @@ use crate::change::LedgerChange;
 use crate::failure::{NumberedFailure, kind_of_name};
 use crate::ids::{RowNumber, RunId};
 use crate::run::{NewRun, RunRow, STEP_UNITS_MAX};
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 use crate::unit::UnitWork;
 
 /// The number of failures that the leader reads at a time.
@@ -134,7 +134,7 @@ pub async fn retry_run(
     if row.failures == 0 {
         return Err(ApiError::new(StatusCode::CONFLICT, "nothing_failed", "nothing failed in this run"));
     }
-    state.reader.read(&RunRequest::parse(&row.request)?)?;
+    state.reader.read(&FleetRequest::parse(&row.request)?)?;
     let units = again(&state, id).await?;
     let run = NewRun {
         relationship: row.relationship,
@@ -195,7 +195,7 @@ pub async fn compare_runs(
     Ok(Json(RunComparison {
         run_ms: time(&one),
         other_ms: time(&two),
-        options: option_differences(&RunRequest::parse(&one.request)?, &RunRequest::parse(&two.request)?),
+        options: option_differences(&FleetRequest::parse(&one.request)?, &FleetRequest::parse(&two.request)?),
         new_failures: only_in(&mine, &others),
         mended_failures: only_in(&others, &mine),
         run: overview.ended_view(&one),
@@ -224,8 +224,8 @@ fn only_in(these: &[NumberedFailure], others: &[NumberedFailure]) -> Vec<Failure
 }
 
 /// Returns the arguments that only one of two requests has.
-fn option_differences(one: &RunRequest, other: &RunRequest) -> Vec<String> {
-    let words = |request: &RunRequest| {
+fn option_differences(one: &FleetRequest, other: &FleetRequest) -> Vec<String> {
+    let words = |request: &FleetRequest| {
         let mut words = vec![request.verb.name().to_owned()];
         words.extend(request.arguments.iter().cloned());
         if request.verify {

@@ -12,7 +12,7 @@ use crate::limits_setting::LimitsSetting;
 use crate::names::{BrokerName, GroupName};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 use crate::token::TokenRecord;
 
 /// The number of relationships that are read at a time.
@@ -28,7 +28,7 @@ pub struct RunGlimpse {
     /// Its row.
     pub row: RunRow,
     /// Its request.
-    pub request: RunRequest,
+    pub request: FleetRequest,
     /// True if somebody paused it.
     pub is_paused: bool,
     /// Its limits.

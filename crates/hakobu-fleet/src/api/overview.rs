@@ -13,7 +13,7 @@ use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
 use crate::relationship::RelationshipRecord;
 use crate::run::{RunOutcome, RunRow};
-use crate::run_request::{RunRequest, RunVerb};
+use crate::run_request::{FleetRequest, RunVerb};
 use crate::schedule::Schedule;
 
 /// The number of samples of rates that are kept of a run: the last ten minutes.
@@ -39,7 +39,7 @@ pub struct RelationshipEntry {
     /// The text in which a search looks, in small letters.
     pub search: String,
     schedule: Option<Schedule>,
-    request: RunRequest,
+    request: FleetRequest,
 }
 
 /// A run under way.
@@ -89,7 +89,7 @@ impl RelationshipEntry {
     fn new(record: RelationshipRecord, now: Moment) -> Self {
         let relationship = &record.relationship;
         let schedule = relationship.schedule.as_deref().and_then(|json| Schedule::parse(json).ok());
-        let request = RunRequest::of(relationship).unwrap_or_default();
+        let request = FleetRequest::of(relationship).unwrap_or_default();
         let places = relationship.sources.iter().chain([&relationship.target]);
         let places = places.map(|place| String::from_utf8_lossy(place).to_lowercase());
         let mut search =
@@ -310,7 +310,7 @@ impl FleetOverview {
     pub fn ended_view(&self, row: &RunRow) -> RunView {
         let known =
             row.relationship.and_then(|id| self.relationships.get(&id)).map(|entry| entry.request.verb);
-        let verb = known.unwrap_or_else(|| RunRequest::parse(&row.request).unwrap_or_default().verb);
+        let verb = known.unwrap_or_else(|| FleetRequest::parse(&row.request).unwrap_or_default().verb);
         self.row_view(row, verb)
     }
 

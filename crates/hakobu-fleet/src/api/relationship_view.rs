@@ -11,7 +11,7 @@ use super::run_view::{RequestView, RunView};
 use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
 use crate::relationship::{CredentialReference, Relationship, RelationshipRecord};
-use crate::run_request::{RunOptions, RunRequest};
+use crate::run_request::{RunOptions, FleetRequest};
 use crate::schedule::{Schedule, ScheduleSetting};
 
 /// The state of a relationship: that of its run under way, or else of its last run. The first ones need somebody.
@@ -154,7 +154,7 @@ impl RelationshipInput {
     /// # Errors
     /// `Usage` if another version of the program wrote its settings.
     pub fn of(relationship: &Relationship) -> Result<Self> {
-        let request = RunRequest::of(relationship)?;
+        let request = FleetRequest::of(relationship)?;
         Ok(Self {
             name: relationship.name.clone(),
             group: relationship.group.to_string(),
@@ -178,7 +178,7 @@ impl RelationshipInput {
         self,
         before: Option<&RelationshipRecord>,
         who: &str,
-    ) -> ApiResult<(Relationship, RunRequest)> {
+    ) -> ApiResult<(Relationship, FleetRequest)> {
         let group = GroupName::new(self.group).map_err(|error| ApiError::from(error).field("group"))?;
         if let Some(schedule) = &self.schedule {
             Schedule::new(schedule).map_err(|error| ApiError::setting("schedule", error))?;
@@ -186,7 +186,7 @@ impl RelationshipInput {
         if let Some(limits) = &self.limits {
             limits.check().map_err(|error| ApiError::setting("limits", error))?;
         }
-        let request = RunRequest::from(self.request);
+        let request = FleetRequest::from(self.request);
         let options =
             RunOptions { verb: request.verb, arguments: request.arguments.clone(), verify: request.verify };
         let mut sealed = before.into_iter().flat_map(|before| &before.relationship.credentials);

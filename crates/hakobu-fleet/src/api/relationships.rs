@@ -23,7 +23,7 @@ use crate::change::{LedgerAnswer, LedgerChange};
 use crate::ids::{RelationshipId, Revision};
 use crate::relationship::RelationshipRecord;
 use crate::run::NewRun;
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 use crate::schedule::{PREVIEW_STARTS_MAX, Schedule, ScheduleSetting};
 use crate::unit::UnitWork;
 
@@ -240,7 +240,7 @@ pub async fn start_relationship(
     PathParts(id): PathParts<RelationshipId>,
 ) -> ApiResult<(StatusCode, Json<RunNumber>)> {
     let record = record(&state, id).await?;
-    let request = RunRequest::of(&record.relationship)?;
+    let request = FleetRequest::of(&record.relationship)?;
     // A relationship that another version saved may ask for what this one refuses.
     state.reader.read(&request)?;
     let run = NewRun {
@@ -325,7 +325,7 @@ pub async fn check_request(
     _caller: ViewerCaller,
     JsonBody(view): JsonBody<RequestView>,
 ) -> ApiResult<Json<RequestCheck>> {
-    let request = RunRequest::from(view);
+    let request = FleetRequest::from(view);
     state.reader.read(&request)?;
     Ok(Json(RequestCheck { request: RequestView::from(&request) }))
 }

@@ -7,7 +7,7 @@ use super::byte_text::ByteText;
 use super::problem::Problem;
 use crate::limits_setting::LimitsSetting;
 use crate::run::RunRow;
-use crate::run_request::{RunRequest, RunVerb};
+use crate::run_request::{FleetRequest, RunVerb};
 use crate::unit_counters::UnitCounters;
 
 /// The state of a run.
@@ -136,8 +136,8 @@ pub struct RequestView {
     pub verify: bool,
 }
 
-impl From<&RunRequest> for RequestView {
-    fn from(request: &RunRequest) -> Self {
+impl From<&FleetRequest> for RequestView {
+    fn from(request: &FleetRequest) -> Self {
         Self {
             verb: request.verb,
             sources: request.sources.iter().map(ByteText::from).collect(),
@@ -148,7 +148,7 @@ impl From<&RunRequest> for RequestView {
     }
 }
 
-impl From<RequestView> for RunRequest {
+impl From<RequestView> for FleetRequest {
     fn from(view: RequestView) -> Self {
         Self {
             verb: view.verb,

@@ -23,7 +23,7 @@ use crate::ids::{RelationshipId, RunId};
 use crate::ledger::Ledger;
 use crate::names::GroupName;
 use crate::run::{NewRun, RunRow};
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 use crate::unit::UnitWork;
 
 /// The number of runs that are looked through for a page of those in one state.
@@ -132,7 +132,7 @@ pub async fn start_run(
     JsonBody(input): JsonBody<RunInput>,
 ) -> ApiResult<(StatusCode, Json<RunNumber>)> {
     let group = GroupName::new(input.group).map_err(|error| ApiError::from(error).field("group"))?;
-    let request = RunRequest::from(input.request);
+    let request = FleetRequest::from(input.request);
     state.reader.read(&request)?;
     let action = caller.does("run.start", request.target.0.clone());
     let (started, request) = (state.clock.moment(), request.json()?);
@@ -159,7 +159,7 @@ pub async fn show_run(
     let row = row.ok_or_else(|| ApiError::not_found("run"))?;
     let overview = state.overview();
     let live = overview.runs.get(&id).filter(|_| row.ended.is_none());
-    let request = RunRequest::parse(&row.request)?;
+    let request = FleetRequest::parse(&row.request)?;
     let mut run = live.map_or_else(|| overview.ended_view(&row), |live| live.view.clone());
     run.verb = request.verb;
     Ok(Json(RunDetail {

@@ -10,7 +10,7 @@ use crate::limits_setting::LimitsSetting;
 use crate::message::UnitProgress;
 use crate::names::BrokerName;
 use crate::run::RunRow;
-use crate::run_request::RunRequest;
+use crate::run_request::FleetRequest;
 
 /// The number of ready units below which further ones are read.
 const READY_MIN: usize = 256;
@@ -61,7 +61,7 @@ pub struct ActiveRun {
     /// Its row in the ledger.
     pub row: RunRow,
     /// Its request.
-    pub request: RunRequest,
+    pub request: FleetRequest,
     /// The units that can be leased, the earliest first.
     pub ready: VecDeque<ReadyUnit>,
     /// The leased units.
@@ -86,7 +86,7 @@ impl ActiveRun {
     /// # Errors
     /// Those of reading its request.
     pub fn new(row: RunRow, limits: Option<LimitsSetting>) -> Result<Self> {
-        let request = RunRequest::parse(&row.request)?;
+        let request = FleetRequest::parse(&row.request)?;
         Ok(Self {
             row,
             request,

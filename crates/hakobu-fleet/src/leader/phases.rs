@@ -10,7 +10,7 @@ use crate::link_name::{LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPosition, DirectoryRange};
 use crate::run::{RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
 use crate::run_report;
-use crate::run_request::{RunRequest, RunVerb};
+use crate::run_request::{FleetRequest, RunVerb};
 use crate::unit::UnitWork;
 
 /// The number of packs that one step makes units of.
@@ -32,7 +32,7 @@ pub enum NextStep {
 pub fn next_step(
     ledger: &mut dyn Ledger,
     row: &RunRow,
-    request: &RunRequest,
+    request: &FleetRequest,
     now: Moment,
 ) -> Result<NextStep> {
     for phase in RunPhase::ALL {
@@ -87,6 +87,15 @@ fn directory_units(
     mut after: Option<DirectoryPosition>,
 ) -> Result<(Vec<UnitWork>, Vec<u8>)> {
     let mut units = Vec::new();
+    // One unit can do the last ones, as it goes from the deepest to the highest.
+    let mixed = PackLimits { mixes_depths: true, ..PackLimits::default() };
+    if let Some(pack) = ledger.directory_pack(row.id, after.as_ref(), mixed)?
+        && ledger.directory_pack(row.id, Some(&pack.last), mixed)?.is_none()
+    {
+        let until = pack.last;
+        units.push(UnitWork::Directories(DirectoryRange { after: after.replace(until.clone()), until }));
+        return Ok((units, write_cursor(&after)?));
+    }
     let mut depth = None;
     while units.len() < STEP_PACKS_MAX {
         let Some(pack) = ledger.directory_pack(row.id, after.as_ref(), PackLimits::default())? else { break };

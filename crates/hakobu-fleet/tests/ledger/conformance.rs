@@ -329,7 +329,7 @@ fn links_come_in_packs_of_groups(ledger: &mut dyn Ledger) {
     let same = with_rows(ledger, UnitResult { link_names: names.clone(), ..Default::default() });
     assert_ne!(run, same);
     for limit in [1, 2, 3, 5, 100] {
-        let limits = PackLimits { names: limit, path_bytes: 1 << 20 };
+        let limits = PackLimits { names: limit, path_bytes: 1 << 20, mixes_depths: false };
         let (mut after, mut seen, mut groups) = (None, 0, 0);
         while let Some(pack) = ledger.link_pack(run, after.as_ref(), limits).unwrap() {
             let count: usize = pack.groups.iter().map(|group| group.names.len()).sum();
@@ -357,7 +357,7 @@ fn directories_come_deepest_first(ledger: &mut dyn Ledger) {
     let rows = ["", "a", "b", "a/b", "a/b/c", "b/z", "a/a\u{ff}"].map(open_directory);
     let run = with_rows(ledger, UnitResult { open_directories: rows.to_vec(), ..Default::default() });
     for limit in [1, 2, 100] {
-        let limits = PackLimits { names: limit, path_bytes: 1 << 20 };
+        let limits = PackLimits { names: limit, path_bytes: 1 << 20, mixes_depths: false };
         let (mut after, mut seen) = (None, Vec::new());
         while let Some(pack) = ledger.directory_pack(run, after.as_ref(), limits).unwrap() {
             assert!(pack.directories.len() <= limit);

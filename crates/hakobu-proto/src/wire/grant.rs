@@ -13,7 +13,7 @@ mirror! {
         only_reads: bool,
         bytes_max: Option<u64>,
         may_write_in_place: bool,
-    } without { source_directories }
+    } without { source_directories, lease }
 }
 
 mirror! {

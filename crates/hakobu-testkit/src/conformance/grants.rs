@@ -43,6 +43,7 @@ fn grant(place: &str, tree: bool) -> Grant {
         only_reads: false,
         bytes_max: None,
         source_directories: Vec::new(),
+        lease: None,
     }
 }
 

@@ -156,7 +156,7 @@ impl AgentHost for LocalHost {
         _cancel: &AtomicBool,
         _changes: &dyn LimitChanges,
     ) -> Result<RunUsage> {
-        Ok(LocalHost::run(self, &request, observer))
+        Ok(LocalHost::run(self, &request, observer, None))
     }
 
     fn run_here(
@@ -166,6 +166,6 @@ impl AgentHost for LocalHost {
         _cancel: &AtomicBool,
         _changes: &dyn LimitChanges,
     ) -> Result<RunUsage> {
-        Ok(LocalHost::run_here(self, &request, observer))
+        Ok(LocalHost::run_here(self, &request, observer, None))
     }
 }

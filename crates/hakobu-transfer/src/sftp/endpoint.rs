@@ -98,8 +98,10 @@ impl SftpSide {
         identity: &[u8; 16],
         job: &Job,
     ) -> Box<dyn TargetEndpoint> {
+        // Runs with parts of one job go on with each other's work wherever they are.
+        let is_shared = grant.lease.is_some();
         let options = SftpTargetOptions {
-            job: machine::key_of_job(identity),
+            job: if is_shared { machine::key_of_runs(identity) } else { machine::key_of_job(identity) },
             run: machine::unique(),
             leaves_all: job.dry_run,
             durable: job.durable,

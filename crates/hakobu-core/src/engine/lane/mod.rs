@@ -289,11 +289,9 @@ impl<'a> Worker<'a> {
         if self.shared.queue.is_stopped() || !writes {
             return Ok(());
         }
-        let is_alone = self.shared.setup.exchange.is_none();
-        let all = is_alone
-            && self.shared.filter.is_none()
-            && !job.one_file_system
-            && job.removal != Removal::Remove;
+        let is_last = self.shared.setup.exchange.is_none_or(|exchange| exchange.completes());
+        let all =
+            is_last && self.shared.filter.is_none() && !job.one_file_system && job.removal != Removal::Remove;
         let barrier = TargetOp::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
         self.enter(LaneStage::Sync);
         let TargetOutcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };
@@ -376,6 +374,7 @@ impl<'a> Worker<'a> {
         let mut operation = operation;
         self.enter(LaneStage::Send);
         loop {
+            self.shared.check_lease(&operation)?;
             match self.target.submit(ticket, operation) {
                 Ok(()) => break,
                 Err(back) => operation = back,
@@ -420,6 +419,7 @@ impl<'a> Worker<'a> {
     fn ask_target(&mut self, mut operation: TargetOp) -> Result<TargetOutcome> {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
+        self.shared.check_lease(&operation)?;
         self.under_way.insert(ticket, PendingPurpose::Told);
         while let Err(back) = self.target.submit(ticket, operation) {
             operation = back;

@@ -109,6 +109,7 @@ fn apply_one(
 ) -> Result<()> {
     let path = change.path();
     shared.grant.check_write(path)?;
+    shared.grant.check_time()?;
     match change {
         Change::Remove { directory, kept_names, .. } => {
             remove(shared, directories, path, *directory, *kept_names)

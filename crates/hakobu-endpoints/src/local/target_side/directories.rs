@@ -253,5 +253,6 @@ fn step(
 /// Fails if a missing directory must not be created. One that only leads to a granted path must exist.
 fn may_make(shared: &LocalTargetState, path: &EntryPath) -> Result<()> {
     let leads = || Error::new(ErrorKind::NotFound, "opening the directory", "no such directory").at(path);
-    shared.grant.check_write(path).map_err(|_| leads())
+    shared.grant.check_write(path).map_err(|_| leads())?;
+    shared.grant.check_time()
 }

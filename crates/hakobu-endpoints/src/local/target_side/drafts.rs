@@ -19,7 +19,8 @@ pub(crate) struct LocalDrafts(Mutex<DraftTable>);
 #[derive(Debug, Default)]
 struct DraftTable {
     slots: HashMap<DraftId, DraftSlot>,
-    closed: bool,
+    /// Set once no more drafts are accepted: true if progress that a later run can use is kept.
+    closed: Option<bool>,
 }
 
 /// A draft, or a reservation for one that is being opened.
@@ -34,7 +35,7 @@ impl LocalDrafts {
     /// Reserves a slot for a draft. Returns the number of bytes that the other drafts still have to write.
     pub(crate) fn reserve(&self, id: DraftId, path: &EntryPath, size_bytes: u64) -> Result<u64> {
         let mut table = self.table();
-        let refused = if table.closed {
+        let refused = if table.closed.is_some() {
             (ErrorKind::Cancelled, "the target is closed")
         } else if table.slots.len() >= DRAFTS_MAX {
             (ErrorKind::Protocol, "too many drafts are open")
@@ -60,7 +61,7 @@ impl LocalDrafts {
             Some(slot) => slot.draft = Some(draft),
             // The target was closed meanwhile.
             None => {
-                draft.abandon(true);
+                draft.abandon(table.closed.unwrap_or(true));
             }
         }
     }
@@ -77,13 +78,13 @@ impl LocalDrafts {
         self.table().slots.remove(&id).is_some()
     }
 
-    /// Discards all drafts, except progress that a later run can use, and accepts no more.
-    pub(crate) fn close(&self) {
+    /// Discards all drafts, and accepts no more. With `keep`, progress that a later run can use is kept.
+    pub(crate) fn close(&self, keep: bool) {
         let mut table = self.table();
-        table.closed = true;
+        table.closed = Some(keep);
         for slot in std::mem::take(&mut table.slots).into_values() {
             if let Some(draft) = slot.draft {
-                draft.abandon(true);
+                draft.abandon(keep);
             }
         }
     }

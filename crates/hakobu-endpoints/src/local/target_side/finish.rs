@@ -66,6 +66,7 @@ impl LocalDraft {
         if !self.replaces {
             shared.makes_entry();
         }
+        shared.grant.check_time()?;
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
         self.pending.store(false, Ordering::Release);

@@ -17,7 +17,7 @@ use super::apply::apply;
 use super::attributes::EntryLosses;
 use super::directories::DirectoryCache;
 use super::draft::LocalDraft;
-use super::leftovers::remove_leftovers;
+use super::leftovers::{clear_other_leases, remove_leftovers};
 use super::new_file::EntryMaker;
 use super::shared::LocalTargetState;
 use super::store::store;
@@ -243,7 +243,8 @@ impl LocalTargetWriter {
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
         let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
         shared.marks.learn(&shared.root, &shared.grant, self.lister.met_marks());
-        shared.leftovers.add(self.lister.met_drafts());
+        let met = self.lister.met_drafts();
+        shared.leftovers.add(clear_other_leases(&shared.root, &shared.grant, &shared.key, met));
         // The transmitted listing does not show that inode numbers may repeat.
         for directory in &mut listed {
             directory
@@ -377,7 +378,7 @@ impl LocalTargetWriter {
         if durable {
             shared.devices.flush(&shared.root)?;
         }
-        let removed = remove_leftovers(&shared.leftovers, &shared.root, &shared.grant);
+        let removed = remove_leftovers(&shared.leftovers, &shared.root, (&shared.grant, &shared.key));
         let ended = shared.marks.end(&shared.options.job, durable, whole);
         removed.and(ended).map(|()| TargetOutcome::Done).map_err(|errno| {
             let mut error = fault("setting the time of a directory at the target", errno);

@@ -7,11 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hakobu_core::grant::Grant;
-use hakobu_core::path::{EntryPath, is_draft_name};
+use hakobu_core::path::{DraftLife, EntryPath, draft_life, is_draft_name};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
+use crate::local::draft_name::{DraftKey, DraftName};
 use crate::local::draft_proof::is_ours;
 use crate::local::file_system::{give_time_back, is_network};
 use crate::local::metadata;
@@ -46,6 +49,26 @@ impl LeftoverFiles {
         met.extend(some.into_iter().take(room));
     }
 
+    /// Gives the draft and journal that another lease of the job has left of a file the names of this lease, if nobody has them
+    /// open. On network file systems nobody knows.
+    pub(crate) fn adopt(&self, (path, directory): (&EntryPath, &OwnedFd), draft: &DraftName) {
+        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = met.iter().filter(|(its, _)| its == path).map(|(_, name)| name);
+        let names = names.filter_map(|name| DraftName::of(name));
+        let others: Vec<_> = names.filter(|name| name != draft && name.is_of_file_of(draft)).collect();
+        drop(met);
+        for other in others {
+            if has_free_lock(directory, other.as_bytes()) && is_ours(directory, other.as_bytes()) {
+                let rename = |from: &DraftName, to: &DraftName| {
+                    renameat(directory, from.as_bytes(), directory, to.as_bytes()).is_ok()
+                };
+                // A draft without its journal is begun anew.
+                let _begun_anew = rename(&other.journal(), &draft.journal()) && rename(&other, draft);
+                return;
+            }
+        }
+    }
+
     /// Records that progress is kept for a later run, so that nothing is removed at the end.
     pub(crate) fn keep(&self) {
         self.keeps.store(true, Ordering::Release);
@@ -59,13 +82,16 @@ impl LeftoverFiles {
 pub(crate) fn remove_leftovers(
     leftovers: &LeftoverFiles,
     root: &TreeRoot,
-    grant: &Grant,
+    (grant, key): (&Grant, &DraftKey),
 ) -> Result<(), Errno> {
     if leftovers.keeps.load(Ordering::Acquire) || grant.only_reads {
         return Ok(());
     }
     let mut all = std::mem::take(&mut *leftovers.met.lock().unwrap_or_else(PoisonError::into_inner));
-    all.extend(beside_files(root, grant));
+    if grant.may_clear_beside() {
+        let beside = beside_files(root, grant);
+        all.extend(clear_other_leases(root, grant, key, beside));
+    }
     let mut waited = false;
     let mut done = Ok(());
     for (path, name) in all {
@@ -87,6 +113,34 @@ pub(crate) fn remove_leftovers(
         }
     }
     done
+}
+
+/// Removes the drafts of other leases of the job at once, so that whoever has lost its lease cannot give them their final names
+/// any more. Returns the others, and those that this lease can go on with.
+pub(crate) fn clear_other_leases(
+    root: &TreeRoot,
+    grant: &Grant,
+    key: &DraftKey,
+    mut met: Vec<(EntryPath, Vec<u8>)>,
+) -> Vec<(EntryPath, Vec<u8>)> {
+    let may = !grant.only_reads && grant.check_time().is_ok();
+    met.retain(|(path, name)| {
+        if !may || DraftName::of_other_lease(key, name).is_none() {
+            return true;
+        }
+        let Ok(directory) = root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY) else { return true };
+        let is_of_use = draft_life(name) == Some(DraftLife::Long)
+            && !is_network(directory.as_fd())
+            && has_free_lock(&directory, name);
+        let before = metadata::of_path(&directory);
+        let is_gone = !is_of_use && unlinkat(&directory, OsStr::from_bytes(name), AtFlags::empty()).is_ok();
+        if let (true, Ok(before)) = (is_gone, before) {
+            // Whoever lists the directory sets its time in the end, unless it is as it was.
+            let _ = give_time_back(directory.as_fd(), &before);
+        }
+        !is_gone
+    });
+    met
 }
 
 /// Returns drafts beside files that were named individually, whose directories are not listed.
@@ -124,20 +178,26 @@ fn age_s(found: &Stat) -> i64 {
 /// removed. Root removes drafts of any owner, because a draft gets the owner of its file before its final name.
 fn remove(directory: &OwnedFd, name: &[u8]) -> bool {
     let own = rustix::process::geteuid();
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(directory, OsStr::from_bytes(name), flags, Mode::empty());
-    // A symbolic link cannot be locked, and exists only for a moment.
-    let is_free = match &file {
-        Ok(file) => flock(file, FlockOperation::NonBlockingLockExclusive).is_ok(),
-        Err(_) => true,
-    };
+    let lock = try_lock(directory, name);
     let Ok(found) = look(directory, name) else { return false };
     let is_on_network = is_network(directory.as_fd());
     let age_needed_s = if is_on_network { YOUNG_ON_NETWORK_S } else { YOUNG_S };
-    is_free
+    lock.is_ok()
         && (own.is_root() || found.st_uid == own.as_raw())
         && age_s(&found) >= age_needed_s
         && unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty()).is_ok()
+}
+
+/// Locks a draft until the result is dropped. A symbolic link cannot be locked, and exists only for a moment.
+fn try_lock(directory: &OwnedFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = openat(directory, OsStr::from_bytes(name), flags, Mode::empty()) else { return Ok(None) };
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map(|()| Some(file))
+}
+
+/// Returns true if nobody has a draft locked.
+fn has_free_lock(directory: &OwnedFd, name: &[u8]) -> bool {
+    matches!(try_lock(directory, name), Ok(Some(_)))
 }
 
 #[cfg(test)]
@@ -146,13 +206,13 @@ mod tests {
 
     use super::*;
     use crate::local::draft_file::hold;
-    use crate::local::draft_name::DraftName;
+    use crate::local::draft_name::{DraftKey, DraftName};
 
     #[test]
     fn a_draft_that_has_its_owner_already_goes_too() {
         let folder = tempfile::tempdir().unwrap();
         let directory: OwnedFd = File::open(folder.path()).unwrap().into();
-        let name = DraftName::new(&[1; 32], 1, b"", b"file");
+        let name = DraftName::new(&DraftKey::new(&[1; 32]), 1, b"", b"file");
         let path = folder.path().join(OsStr::from_bytes(name.as_bytes()));
         fs::write(&path, "x").unwrap();
         // Without root, the test has only drafts of its own user.
@@ -172,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("inner");
         fs::create_dir(&inner).unwrap();
-        let name = DraftName::new(&[1; 32], 3, b"a", b"b");
+        let name = DraftName::new(&DraftKey::new(&[1; 32]), 3, b"a", b"b");
         let path = inner.join(OsStr::from_bytes(name.as_bytes()));
         fs::write(&path, "x").unwrap();
         fs::write(inner.join("a user's"), "x").unwrap();
@@ -184,7 +244,8 @@ mod tests {
         if keeps {
             leftovers.keep();
         }
-        remove_leftovers(&leftovers, &TreeRoot::open(folder.path()).unwrap(), grant).unwrap();
+        let key = DraftKey::new(&[1; 32]);
+        remove_leftovers(&leftovers, &TreeRoot::open(folder.path()).unwrap(), (grant, &key)).unwrap();
         assert!(inner.join("a user's").exists());
         assert_eq!(inner.metadata().unwrap().modified().unwrap(), before);
         !path.exists()

@@ -43,7 +43,7 @@ use hakobu_core::grant::Grant;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
-use super::draft_name::DraftName;
+use super::draft_name::{DraftKey, DraftName};
 use super::extended::settable;
 use super::file_system;
 use super::free_space::free_bytes;
@@ -119,7 +119,7 @@ impl LocalTarget {
             capabilities.free_bytes = free_bytes(&figures);
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
         }
-        let devices = Devices::new();
+        let (devices, key) = (Devices::new(), DraftKey::new(&options.job));
         let marks = RunMarks::look(&root, &grant);
         let (drafts, allowance, lanes) = (LocalDrafts::default(), Allowance::default(), AtomicU32::new(0));
         let made = AtomicU64::new(0);
@@ -130,6 +130,7 @@ impl LocalTarget {
             root_path,
             grant,
             options,
+            key,
             policy,
             marks,
             leftovers: LeftoverFiles::default(),
@@ -179,7 +180,8 @@ impl LocalTarget {
     /// Removes unfinished drafts as dropping the target does, except progress that a later run can use, and accepts no
     /// more. This is for a process that may end before all owners of the target have dropped it.
     pub fn close(&self) {
-        self.shared.drafts.close();
+        // Whoever has the work after the end of a lease has begun anew.
+        self.shared.drafts.close(self.shared.grant.check_time().is_ok());
         self.shared.settle();
     }
 
@@ -202,7 +204,7 @@ impl Endpoint for LocalTarget {
     /// Closes the drafts of a stream, since a stream that nobody reads would block its lane forever.
     fn interrupt(&self) {
         if self.shared.stream.is_some() {
-            self.shared.drafts.close();
+            self.shared.drafts.close(false);
         }
     }
 }
@@ -230,7 +232,8 @@ fn tried(
     if grant.places.iter().all(|place| place.device.is_some()) {
         return None;
     }
-    let names = [0, 1].map(|number| DraftName::new(&options.job, u32::MAX - 2 - number, root_path, b""));
+    let key = DraftKey::new(&options.job);
+    let names = [0, 1].map(|number| DraftName::new(&key, u32::MAX - 2 - number, root_path, b""));
     let drafts = (!grant.only_reads).then_some([&names[0], &names[1]]);
     by_writing(root.fd().as_fd(), drafts)
 }

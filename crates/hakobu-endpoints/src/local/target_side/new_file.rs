@@ -91,7 +91,7 @@ impl EntryMaker {
         let flushed = filled
             .and_then(|()| flush(&file, directory.stability, must_flush, shared.options.durable))
             .and_then(|()| close(file, directory.stability));
-        publish(directory, &draft, name, flushed)
+        publish(shared, directory, (&draft, name), flushed)
     }
 
     /// Queues a file that gets its name once its content is on the medium.
@@ -142,6 +142,7 @@ impl EntryMaker {
         let mut replaces = *replaces;
         if !replaces {
             flush(&file, directory.stability, must_flush, shared.options.durable)?;
+            shared.grant.check_time()?;
             match self.link(directory, &file, name) {
                 Ok(()) => return Ok(()),
                 Err(Errno::EXIST) => replaces = true,
@@ -161,7 +162,7 @@ impl EntryMaker {
             return Ok(());
         }
         let flushed = flush(&file, directory.stability, must_flush, shared.options.durable);
-        publish(directory, &draft, name, flushed)
+        publish(shared, directory, (&draft, name), flushed)
     }
 
     fn link(&mut self, directory: &Directory, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
@@ -191,6 +192,7 @@ impl EntryMaker {
         text: &[u8],
     ) -> Result<()> {
         let name = head.name;
+        shared.grant.check_time()?;
         if !head.replaces {
             match symlinkat(text, &directory.fd, name) {
                 Ok(()) => return self.settle_link(shared, directory, name, head),
@@ -202,7 +204,7 @@ impl EntryMaker {
         let made = make_draft(&directory.fd, &draft, |name| symlinkat(text, &directory.fd, name));
         made.map_err(|errno| link_fault(errno, directory))?;
         let settled = self.settle_link(shared, directory, draft.as_bytes(), head);
-        publish(directory, &draft, name, settled)
+        publish(shared, directory, (&draft, name), settled)
     }
 
     /// Creates a named pipe or device node with its attributes.
@@ -226,7 +228,7 @@ impl EntryMaker {
         });
         made.map_err(|errno| node_fault(errno, directory))?;
         let settled = self.settle_special(shared, directory, draft.as_bytes(), head);
-        publish(directory, &draft, name, settled)
+        publish(shared, directory, (&draft, name), settled)
     }
 
     fn settle_special(
@@ -288,16 +290,19 @@ impl SpecialFile {
 }
 
 /// Renames a draft to its final name if it is complete, and removes it on failure.
-fn publish(directory: &Directory, draft: &DraftName, name: &[u8], complete: Result<()>) -> Result<()> {
-    let done = complete.and_then(|()| rename(directory, draft, name));
+fn publish(
+    shared: &LocalTargetState,
+    directory: &Directory,
+    (draft, name): (&DraftName, &[u8]),
+    complete: Result<()>,
+) -> Result<()> {
+    let done = complete
+        .and_then(|()| shared.grant.check_time())
+        .and_then(|()| rename_at(&directory.fd, draft, name));
     if done.is_err() {
         let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
     }
     done
-}
-
-fn rename(directory: &Directory, draft: &DraftName, name: &[u8]) -> Result<()> {
-    rename_at(&directory.fd, draft, name)
 }
 
 /// Returns true if a file waits for the medium together with others: the entry that it replaces must stay until the new

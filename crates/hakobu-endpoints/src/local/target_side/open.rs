@@ -107,6 +107,9 @@ impl LocalDraft {
         let old = (begin.kind == DraftKind::Update).then(|| open_old(directory, name)).flatten();
         let draft_name = shared.draft_name(0, &directory.path, name);
         let journal_name = shared.draft_name(JOURNAL, &directory.path, name);
+        if begin.version.is_some() {
+            shared.leftovers.adopt((&directory.path, &directory.fd), &draft_name);
+        }
         match (open_earlier(directory, &draft_name), begin.version) {
             (Some(file), Some(version)) => {
                 hold(&file);
@@ -226,7 +229,7 @@ impl LocalDraft {
         draft.stale.store(true, Ordering::Release);
         draft.direct = open_direct(&draft.file, OFlags::RDWR);
         draft.disk = Some(identity.clone());
-        let journal_name = DraftName::new(&shared.options.job, JOURNAL, b"device", id.as_bytes());
+        let journal_name = DraftName::new(&shared.key, JOURNAL, b"device", id.as_bytes());
         let place = *blake3::hash(id.as_bytes()).as_bytes();
         let journals = shared.options.state.as_ref().map(StateDirectory::open).transpose();
         // If there is nothing to resume, a missing state directory is no error.

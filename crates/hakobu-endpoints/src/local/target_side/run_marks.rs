@@ -118,9 +118,10 @@ impl RunMarks {
         state.left.retain(|left| {
             let is_over = match left.doubts {
                 // That run's data may have been only in memory until now.
-                None => durable && syncfs(&left.directory).is_ok(),
-                // A mark that does not name its job was never complete, or is damaged.
-                Some(_) => durable && whole && left.job.map_or(left.is_covered, |its| its == *job),
+                None => durable && !left.is_in_progress() && syncfs(&left.directory).is_ok(),
+                // A mark that does not name its job was never complete, or is damaged. Another lease of the job has the same
+                // first half.
+                Some(_) => durable && whole && left.job.map_or(left.is_covered, |its| its[..8] == job[..8]),
             };
             if !is_over {
                 return true;
@@ -218,6 +219,13 @@ impl MarkState {
 }
 
 impl ForeignMark {
+    /// Returns true if its run holds it locked.
+    fn is_in_progress(&self) -> bool {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&*self.directory, OsStr::from_bytes(self.name), flags, Mode::empty());
+        file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
+    }
+
     /// Removes the mark, unless its run is in progress. Returns true if it is gone.
     ///
     /// # Errors

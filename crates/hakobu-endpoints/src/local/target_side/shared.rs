@@ -17,7 +17,7 @@ use super::leftovers::LeftoverFiles;
 use super::run_marks::RunMarks;
 use super::state::StateDirectory;
 use crate::common::allowance::Allowance;
-use crate::local::draft_name::DraftName;
+use crate::local::draft_name::{DraftKey, DraftName};
 use crate::local::metadata;
 use crate::local::resolve_beneath::TreeRoot;
 
@@ -40,6 +40,7 @@ pub(crate) struct LocalTargetState {
     pub(super) root_path: Vec<u8>,
     pub(super) grant: Grant,
     pub(super) options: TargetOptions,
+    pub(super) key: DraftKey,
     pub(super) policy: Policy,
     pub(super) marks: RunMarks,
     pub(super) leftovers: LeftoverFiles,
@@ -70,7 +71,7 @@ impl LocalTargetState {
             true => Cow::Borrowed(&self.root_path),
             false => Cow::Owned([&self.root_path, b"/".as_slice(), directory.as_bytes()].concat()),
         };
-        DraftName::new(&self.options.job, lane, &directory, name)
+        DraftName::new(&self.key, lane, &directory, name)
     }
 
     /// Refuses a device if only files may be used, because opening one may have an effect. A missing entry is no

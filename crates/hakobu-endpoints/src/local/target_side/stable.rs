@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, Result};
 use hakobu_sys::durable::{begin_writing_out, close_checked, write_out};
@@ -114,8 +115,9 @@ impl WaitingFile {
     ///
     /// # Errors
     /// The system's, with the path. The draft is then removed.
-    pub(crate) fn finish(self, stability: Stability) -> Result<(), Error> {
+    pub(crate) fn finish(self, grant: &Grant, stability: Stability) -> Result<(), Error> {
         let done = flush(&self.file, stability, true, true)
+            .and_then(|()| grant.check_time())
             .and_then(|()| rename_at(&self.directory, &self.draft, &self.name));
         if done.is_err() {
             self.discard();

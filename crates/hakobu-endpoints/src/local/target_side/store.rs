@@ -121,9 +121,12 @@ impl PackWrite<'_> {
 
     /// Renames waiting files once their content is on the medium.
     fn name_waiting(&mut self) -> Result<()> {
-        for file in self.maker.waiting.drain(..) {
+        while !self.maker.waiting.is_empty() {
+            let file = self.maker.waiting.remove(0);
             let (index, content_bytes) = (file.index, file.content_bytes);
-            if let Err(error) = file.finish(Stability::InOrder) {
+            if let Err(error) = file.finish(&self.shared.grant, Stability::InOrder) {
+                // The caller discards the others.
+                self.shared.grant.check_time()?;
                 self.stored_bytes = self.stored_bytes.saturating_sub(content_bytes);
                 self.failures.push((index, error));
             }

@@ -22,6 +22,7 @@ use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 use hakobu_core::requests::RequestCounts;
+use hakobu_core::target_lease::TargetLease;
 use hakobu_core::{Error, Result};
 
 use super::api::{Bucket, ObjectApi};
@@ -29,6 +30,7 @@ use super::capabilities::capabilities;
 use super::counts::EndpointRequests;
 use super::driver::{BytesInFlight, RuntimeDriver};
 use super::keys::KeyRoot;
+use super::leased_api::LeasedApi;
 use super::sidecars::Sidecars;
 use crate::common::future_lane::{FutureLane, LaneBuffers};
 use crate::common::granted::Granted;
@@ -61,6 +63,7 @@ pub struct ObjectTarget {
     links: Arc<ObjectLinks>,
     ended: Arc<AtomicBool>,
     journals: Option<PathBuf>,
+    lease: Option<TargetLease>,
     requests: EndpointRequests,
     /// The number of digests that were kept with objects, so that these were not read.
     kept_digests: Arc<AtomicU64>,
@@ -87,7 +90,7 @@ impl ObjectTarget {
         let root = KeyRoot::new(root, bucket.limits().spelling)?;
         let (drafts, sidecars, links) = (Arc::default(), Arc::default(), Arc::default());
         let (homes, ended) = (SidecarHomes::of(grant), Arc::default());
-        let (kept_digests, unchecked) = (Arc::default(), Arc::default());
+        let (kept_digests, unchecked, lease) = (Arc::default(), Arc::default(), grant.lease.clone());
         let target = Self {
             bucket,
             root,
@@ -99,6 +102,7 @@ impl ObjectTarget {
             links,
             ended,
             journals,
+            lease,
             requests,
             kept_digests,
             unchecked,
@@ -131,7 +135,11 @@ impl TargetEndpoint for ObjectTarget {
     fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
         let in_flight = BytesInFlight::default();
         let driver = RuntimeDriver::new(&self.ended, &in_flight, PART_BYTES)?;
-        let api: Arc<dyn ObjectApi> = driver.within(|| self.bucket.connect())?.into();
+        let api = driver.within(|| self.bucket.connect())?;
+        let api: Arc<dyn ObjectApi> = match &self.lease {
+            Some(lease) => Arc::new(LeasedApi::new(api, lease.clone())),
+            None => api.into(),
+        };
         let writer = ObjectWriter {
             api,
             bucket: self.bucket.identity(),

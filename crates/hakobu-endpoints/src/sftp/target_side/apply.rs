@@ -122,6 +122,7 @@ impl SftpWriterContext {
     async fn prepare<'a>(&self, change: &'a Change) -> Result<CheckedChange<'a>> {
         let path = change.path();
         let grant = &self.shared.grant;
+        grant.check_time()?;
         match change {
             Change::Remove { directory, kept_names, .. } => {
                 grant.check_remove(path)?;

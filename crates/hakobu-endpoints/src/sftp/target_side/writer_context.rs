@@ -107,7 +107,8 @@ impl SftpWriterContext {
     /// Fails if a missing directory must not be created. One that only leads to a granted path must exist.
     fn may_make(&self, path: &EntryPath) -> Result<()> {
         let leads = || Error::new(ErrorKind::NotFound, "opening the directory", "no such directory").at(path);
-        self.shared.grant.check_write(path).map_err(|_| leads())
+        self.shared.grant.check_write(path).map_err(|_| leads())?;
+        self.shared.grant.check_time()
     }
 
     /// Flushes a directory to stable storage, if that is requested and the server supports it: OpenSSH opens one like a
@@ -154,7 +155,8 @@ impl SftpWriterContext {
 
     /// Removes leftovers of a killed run of the same job in a directory. Failures are ignored.
     pub(super) fn sweep(&self, directory: &EntryPath, drafts: &[Vec<u8>]) {
-        if self.shared.options.leaves_all || self.shared.grant.only_reads {
+        let grant = &self.shared.grant;
+        if self.shared.options.leaves_all || grant.only_reads || grant.check_time().is_err() {
             return;
         }
         let is_left = |name: &&Vec<u8>| self.shared.names.is_of_job(name);
@@ -167,6 +169,9 @@ impl SftpWriterContext {
 
     /// Removes such leftovers beside files that were named individually, whose directories are not listed.
     pub(super) async fn sweep_beside_files(&self) {
+        if !self.shared.grant.may_clear_beside() {
+            return;
+        }
         let mut parents: Vec<EntryPath> = Vec::new();
         for place in self.shared.grant.places.iter().filter(|place| !place.tree) {
             let Some((parent, _)) = place.path.split_last() else { continue };
@@ -276,6 +281,7 @@ impl SftpWriterContext {
         {
             keep_device(&there)?;
         }
+        self.shared.grant.check_time()?;
         let renamed = match sftp_root.server.abilities.renames_over {
             true => done(connection.rename_over(draft, &whole)).await,
             false => done(connection.rename(draft, &whole)).await,

@@ -1,0 +1,173 @@
+//! A broker: asks the leader for units, has the mover of this program carry them out, and commits their results.
+//!
+//! One thread reports for all units of the broker, which renews their leases. Each slot is a thread that works on one unit at
+//! a time. A unit whose lease is over is stopped, and changes nothing more at the target: another broker has it then.
+
+mod granted_exchange;
+mod slot;
+mod unit_observer;
+mod unit_run;
+mod unit_state;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+
+use crate::bus::BrokerBus;
+use crate::fleet_clock::{FleetClock, boot_ns};
+use crate::message::{BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, UnitOrder, decode, encode};
+use crate::names::BrokerName;
+use crate::run_request::RequestReader;
+use unit_state::UnitState;
+
+/// The time between two reports.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// The time to wait for an answer of the leader.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// The settings of a broker.
+#[derive(Clone, Debug)]
+pub struct WorkerSettings {
+    /// Its name.
+    pub name: BrokerName,
+    /// The version of the program.
+    pub version: String,
+    /// The number of units that it works on at a time.
+    pub slots: u16,
+    /// A random number of the process.
+    pub process: u64,
+}
+
+/// A broker.
+pub struct Worker {
+    settings: WorkerSettings,
+    bus: Arc<dyn BrokerBus>,
+    reader: Arc<dyn RequestReader>,
+    clock: Arc<dyn FleetClock>,
+    /// The clock of leases in nanoseconds.
+    now_ns: fn() -> u64,
+    observer: Arc<dyn Observer + Send + Sync>,
+    units: Mutex<Vec<Arc<UnitState>>>,
+    is_draining: AtomicBool,
+    /// Asks it to finish what it has, and to end.
+    ending: Arc<AtomicBool>,
+    /// Asks it to return what it has, and to end.
+    stopping: Arc<AtomicBool>,
+    has_ended: AtomicBool,
+}
+
+impl Worker {
+    /// Creates a broker. `ending` asks it to end soon, `stopping` to end at once. Notices go to the observer.
+    pub fn new(
+        settings: WorkerSettings,
+        (bus, reader): (Arc<dyn BrokerBus>, Arc<dyn RequestReader>),
+        (clock, observer): (Arc<dyn FleetClock>, Arc<dyn Observer + Send + Sync>),
+        (ending, stopping): (Arc<AtomicBool>, Arc<AtomicBool>),
+    ) -> Self {
+        Self {
+            settings,
+            bus,
+            reader,
+            clock,
+            now_ns: boot_ns,
+            observer,
+            units: Mutex::default(),
+            is_draining: AtomicBool::new(false),
+            ending,
+            stopping,
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Works until it is asked to end. What it has then is given away or finished, and committed.
+    pub fn run(&self) {
+        std::thread::scope(|scope| {
+            let reporter = scope.spawn(|| self.report());
+            let slots: Vec<_> =
+                (0..self.settings.slots.max(1)).map(|_| scope.spawn(|| self.work())).collect();
+            for slot in slots {
+                let _has_panicked = slot.join();
+            }
+            self.has_ended.store(true, Ordering::Release);
+            reporter.thread().unpark();
+        });
+        // The leader finds out by itself if this is lost.
+        let _lost = self.ask(BrokerRequest::Leave);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire) || self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Sends a request to the leader, and returns its answer with the time at which it was asked, in milliseconds.
+    fn ask(&self, request: BrokerRequest) -> Result<(LeaderAnswer, u64)> {
+        let WorkerSettings { name, process, .. } = &self.settings;
+        let bytes = encode(&BrokerCall { broker: name.clone(), process: *process, request })?;
+        let asked_ms = self.clock.elapsed_ms();
+        let answer = decode(&self.bus.call(bytes, ANSWER_LIMIT)?)?;
+        Ok((answer, asked_ms))
+    }
+
+    fn units(&self) -> Vec<Arc<UnitState>> {
+        self.units.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reports until all slots have ended.
+    fn report(&self) {
+        let mut last_words = String::new();
+        while !self.has_ended.load(Ordering::Acquire) {
+            let units = self.units();
+            if self.stopping.load(Ordering::Acquire) {
+                units.iter().for_each(|unit| unit.stop());
+            }
+            let report = BrokerReport {
+                version: self.settings.version.clone(),
+                slots: self.settings.slots,
+                is_ending: self.is_ending(),
+                units: units.iter().map(|unit| unit.progress(self.clock.elapsed_ms())).collect(),
+            };
+            let words = match self.ask(BrokerRequest::Report(report)) {
+                Ok((LeaderAnswer::Orders(orders), asked_ms)) => {
+                    self.is_draining.store(orders.is_draining, Ordering::Release);
+                    for (unit, order) in units.iter().zip(orders.units) {
+                        match order {
+                            UnitOrder::Continue { lease_ms, splits, limits } => {
+                                unit.renew(asked_ms, lease_ms);
+                                unit.set_splits(splits);
+                                unit.set_limits(&limits);
+                            }
+                            UnitOrder::Stop => unit.lose(),
+                        }
+                    }
+                    String::new()
+                }
+                Ok((LeaderAnswer::Refused(words), _)) => words,
+                Ok(_) => unexpected().to_string(),
+                Err(error) => error.to_string(),
+            };
+            self.tell_once(&mut last_words, words);
+            units.iter().for_each(|unit| unit.stop_if_over());
+            std::thread::park_timeout(REPORT_EVERY);
+        }
+    }
+
+    /// Tells the user about trouble with the control plane, and when it is over, but each only once.
+    fn tell_once(&self, last: &mut String, words: String) {
+        if *last == words {
+            return;
+        }
+        let notice = match words.is_empty() {
+            true => "the control plane answers again".to_owned(),
+            false => words.clone(),
+        };
+        self.observer.event(Event::Notice { words: notice });
+        *last = words;
+    }
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Protocol, "asking the control plane", "its answer is not one to this request")
+}

@@ -1,0 +1,194 @@
+//! The exchange of work of one unit: it begins with the unit's work, and what it gives away becomes further units.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hakobu_core::error::Result;
+use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
+use hakobu_core::target_lease::TargetLease;
+
+use super::unit_state::UnitState;
+use crate::change::COMMIT_ROWS_MAX;
+use crate::fleet_clock::FleetClock;
+use crate::link_name::LinkNameRow;
+use crate::message::{CommittedWork, GrantedWork, SentDirectory, SentName};
+use crate::open_directory::OpenDirectoryRow;
+use crate::unit::{UNIT_ITEMS_MAX, UnitItem, UnitWork};
+
+/// The number of entries after which a unit has enough.
+const ENTRIES_ENOUGH: u64 = 2_000;
+/// The number of bytes after which a unit has enough.
+const BYTES_ENOUGH: u64 = 256 << 20;
+/// The time before which a unit does not have enough: beginning and ending another one takes some of it.
+const TIME_ENOUGH: Duration = Duration::from_secs(5);
+/// The number of rows of the result after which a unit has enough.
+const ROWS_ENOUGH: u64 = (COMMIT_ROWS_MAX / 8) as u64;
+
+/// The exchange of a unit.
+pub struct GrantedExchange<'a> {
+    state: &'a UnitState,
+    clock: &'a dyn FleetClock,
+    /// True if the broker ends.
+    is_ending: &'a (dyn Fn() -> bool + Sync),
+    begins: Mutex<Option<Vec<WorkShare>>>,
+    takes_names: bool,
+    /// True if nothing else of the run is left to do, if this unit gives nothing away.
+    is_all: bool,
+    given: Mutex<Vec<DirectoryShare>>,
+    names: Mutex<Vec<NameShare>>,
+    ends: Mutex<Vec<DirectoryEnd>>,
+    rows: AtomicU64,
+    has_given: AtomicBool,
+}
+
+impl<'a> GrantedExchange<'a> {
+    /// Creates the exchange of a unit that copies, links, or sets the attributes of directories.
+    ///
+    /// # Errors
+    /// `Corrupt` if its work cannot be read.
+    pub fn new(
+        state: &'a Arc<UnitState>,
+        work: &GrantedWork,
+        clock: &'a dyn FleetClock,
+        is_ending: &'a (dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
+        Ok(Self {
+            state,
+            clock,
+            is_ending,
+            begins: Mutex::new(begins(work)?),
+            takes_names: matches!(work, GrantedWork::Copy(_)),
+            is_all: match work {
+                GrantedWork::Copy(bytes) => UnitWork::decode(bytes)? == UnitWork::All,
+                GrantedWork::Ends { is_examined, is_last, .. } => *is_examined && *is_last,
+                GrantedWork::Names(_) | GrantedWork::Removal | GrantedWork::Verify => false,
+            },
+            given: Mutex::default(),
+            names: Mutex::default(),
+            ends: Mutex::default(),
+            rows: AtomicU64::new(0),
+            has_given: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns what the unit has given away, as its result.
+    ///
+    /// # Errors
+    /// `Usage` if something cannot be kept.
+    pub fn result(self) -> Result<CommittedWork> {
+        let given = self.given.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ends = self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(CommittedWork {
+            given: packed(given.iter().map(UnitItem::of))?,
+            ends: ends
+                .iter()
+                .map(|end| OpenDirectoryRow::of(end).map(|row| SentDirectory::from(&row)))
+                .collect::<Result<_>>()?,
+            names: names
+                .iter()
+                .map(|name| LinkNameRow::of(name).map(|row| SentName::from(&row)))
+                .collect::<Result<_>>()?,
+            ..CommittedWork::default()
+        })
+    }
+}
+
+/// The number of bytes of paths in one piece of given work.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Returns given directories as work of units.
+fn packed(items: impl Iterator<Item = UnitItem>) -> Result<Vec<Vec<u8>>> {
+    let mut pieces = Vec::new();
+    let (mut piece, mut bytes) = (Vec::new(), 0);
+    for item in items {
+        bytes += item.path.as_bytes().len() + item.target.as_bytes().len();
+        piece.push(item);
+        if piece.len() >= UNIT_ITEMS_MAX / 4 || bytes >= PIECE_BYTES {
+            pieces.push(UnitWork::Items(std::mem::take(&mut piece)).encode()?);
+            bytes = 0;
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(UnitWork::Items(piece).encode()?);
+    }
+    Ok(pieces)
+}
+
+/// Returns the shares that a unit begins with; `None` stands for everything.
+fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
+    let shares = match work {
+        GrantedWork::Copy(bytes) => match UnitWork::decode(bytes)? {
+            UnitWork::Items(items) => items.iter().map(|item| WorkShare::Directory(item.share())).collect(),
+            UnitWork::All | UnitWork::Again(_) | UnitWork::Links(_) | UnitWork::Directories(_) => {
+                return Ok(None);
+            }
+        },
+        GrantedWork::Names(names) => names
+            .iter()
+            .map(|name| LinkNameRow::try_from(name.clone())?.share().map(WorkShare::Name))
+            .collect::<Result<_>>()?,
+        GrantedWork::Ends { ends, is_examined, .. } => ends
+            .iter()
+            .map(|row| {
+                let mut end = OpenDirectoryRow::try_from(row.clone())?.end()?;
+                end.is_examined &= is_examined;
+                Ok(WorkShare::End(end))
+            })
+            .collect::<Result<_>>()?,
+        GrantedWork::Removal | GrantedWork::Verify => return Ok(None),
+    };
+    Ok(Some(shares))
+}
+
+impl WorkExchange for GrantedExchange<'_> {
+    fn begin(&self) -> Option<Vec<WorkShare>> {
+        self.begins.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn demand(&self, entries: u64, bytes: u64) -> WorkDemand {
+        // Work is never only passed on.
+        if entries == 0 {
+            return WorkDemand::Nothing;
+        }
+        let has_enough = (entries >= ENTRIES_ENOUGH || bytes >= BYTES_ENOUGH)
+            && self.state.age(self.clock.elapsed_ms()) >= TIME_ENOUGH;
+        let has_rows = self.rows.load(Ordering::Relaxed) >= ROWS_ENOUGH;
+        let gives = has_enough || has_rows || self.state.splits() || (self.is_ending)();
+        match gives || self.has_given.load(Ordering::Relaxed) {
+            true => {
+                self.has_given.store(true, Ordering::Relaxed);
+                WorkDemand::All
+            }
+            false => WorkDemand::Nothing,
+        }
+    }
+
+    fn give(&self, shares: Vec<DirectoryShare>) {
+        self.rows.fetch_add(shares.len() as u64, Ordering::Relaxed);
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).extend(shares);
+    }
+
+    fn takes_names(&self) -> bool {
+        self.takes_names
+    }
+
+    fn give_names(&self, names: Vec<NameShare>) {
+        self.rows.fetch_add(names.len() as u64, Ordering::Relaxed);
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    fn leave_open(&self, directories: Vec<DirectoryEnd>) {
+        self.rows.fetch_add(directories.len() as u64, Ordering::Relaxed);
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).extend(directories);
+    }
+
+    fn completes(&self) -> bool {
+        self.is_all && self.rows.load(Ordering::Relaxed) == 0
+    }
+
+    fn lease(&self) -> &TargetLease {
+        &self.state.target_lease
+    }
+}

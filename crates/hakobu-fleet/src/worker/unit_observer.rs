@@ -1,0 +1,52 @@
+//! Takes the events of the engine that works on a unit.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::{Difference, Event, Failure, Observer};
+
+use super::unit_state::UnitState;
+use crate::change::COMMIT_ROWS_MAX;
+use crate::failure::FailureRow;
+use crate::message::SentFailure;
+
+/// Takes the events of the engine that works on a unit.
+pub struct UnitObserver<'a> {
+    state: &'a UnitState,
+    notices: &'a dyn Observer,
+    failures: Mutex<Vec<SentFailure>>,
+}
+
+impl<'a> UnitObserver<'a> {
+    /// Creates an observer. Notices go to another one.
+    pub fn new(state: &'a Arc<UnitState>, notices: &'a dyn Observer) -> Self {
+        Self { state, notices, failures: Mutex::default() }
+    }
+
+    /// Returns the failures, as they are committed. Those beyond what one commit holds are only counted.
+    pub fn into_failures(self) -> Vec<SentFailure> {
+        self.failures.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, failure: &Failure) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if failures.len() < COMMIT_ROWS_MAX {
+            failures.push(SentFailure::from(&FailureRow::new(0, failure)));
+        }
+    }
+}
+
+impl Observer for UnitObserver<'_> {
+    fn event(&self, event: Event) {
+        match event {
+            Event::Failure(failure) => self.fail(&failure),
+            Event::Difference(Difference { path, what, .. }) => {
+                let error = Error::new(ErrorKind::Corrupt, "comparing", format!("{what:?}"));
+                self.fail(&Failure { path, error });
+            }
+            Event::Progress(totals) => self.state.count(&totals),
+            Event::Notice { .. } => self.notices.event(event),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Carries out one unit with the mover of this program.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::job::Mode;
+use hakobu_core::outcome::{RunEnvironment, Transfer};
+use hakobu_core::prompts::Prompts;
+use hakobu_core::request::CopyRequest;
+use hakobu_transfer::copy::copy;
+use hakobu_transfer::shared_run::SharedRun;
+
+use super::Worker;
+use super::granted_exchange::GrantedExchange;
+use super::unit_observer::UnitObserver;
+use super::unit_state::{UnitControls, UnitState};
+use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
+use crate::run_request::FleetRequest;
+use crate::unit_counters::UnitCounters;
+
+/// The outcome of a unit.
+pub enum UnitOutcome {
+    /// The unit is done, apart from what it gave away and what failed.
+    Done(CommittedWork),
+    /// The unit could not be done.
+    Failed(Error),
+}
+
+/// The hosts of the last run, which its next unit uses again.
+#[derive(Default)]
+pub struct RunCache {
+    pub controls: UnitControls,
+    request: String,
+    run: Option<SharedRun>,
+}
+
+/// Nobody is there to be asked.
+struct NoPrompts;
+
+impl Prompts for NoPrompts {
+    fn sudo_password(&mut self, _host: &str, _attempt: u32) -> Option<hakobu_core::prompts::Secret> {
+        None
+    }
+}
+
+impl Worker {
+    /// Carries out a unit.
+    pub(super) fn run_unit(
+        &self,
+        cache: &mut RunCache,
+        granted: &GrantedUnit,
+        state: &Arc<UnitState>,
+    ) -> UnitOutcome {
+        match self.try_unit(cache, granted, state) {
+            Ok(work) => UnitOutcome::Done(work),
+            Err(error) => {
+                // Its hosts may be the reason.
+                cache.run = None;
+                UnitOutcome::Failed(error)
+            }
+        }
+    }
+
+    fn try_unit(
+        &self,
+        cache: &mut RunCache,
+        granted: &GrantedUnit,
+        state: &Arc<UnitState>,
+    ) -> Result<CommittedWork> {
+        let request = FleetRequest::parse(&granted.request)?;
+        let copy_request = self.reader.read(&request)?;
+        let observer = UnitObserver::new(state, &*self.observer);
+        let UnitControls { cancel, limits } = cache.controls.clone();
+        let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
+        let is_ending = || self.is_ending() || self.is_draining.load(Ordering::Acquire);
+        let (transfer, work) = match granted.work {
+            GrantedWork::Removal => (copy(&copy_request, &mut environment), CommittedWork::default()),
+            GrantedWork::Verify => {
+                let comparing = CopyRequest { mode: Mode::Compare, deletion: None, ..copy_request };
+                (copy(&comparing, &mut environment), CommittedWork::default())
+            }
+            _ => {
+                let exchange = GrantedExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
+                let transfer = cache.run(&granted.request, copy_request)?.run(&exchange, &mut environment);
+                (transfer, exchange.result()?)
+            }
+        };
+        state.count(&transfer.summary.counters);
+        finished(transfer, work, observer)
+    }
+}
+
+impl RunCache {
+    fn run(&mut self, request: &str, copy_request: CopyRequest) -> Result<&mut SharedRun> {
+        if self.request != request || self.run.is_none() {
+            request.clone_into(&mut self.request);
+            let copying = CopyRequest { deletion: None, ..copy_request };
+            self.run = Some(SharedRun::new(copying)?);
+        }
+        self.run.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "opening the hosts", "there are none"))
+    }
+}
+
+/// Returns the result of a unit, unless an error ended it.
+fn finished(transfer: Transfer, work: CommittedWork, observer: UnitObserver<'_>) -> Result<CommittedWork> {
+    if let Some(fatal) = transfer.summary.fatal {
+        return Err(fatal);
+    }
+    let counters = serde_json::to_string(&UnitCounters::from(&transfer.summary.counters))
+        .map_err(|error| Error::new(ErrorKind::Io, "writing the counters of a unit", error.to_string()))?;
+    Ok(CommittedWork { counters, failures: observer.into_failures(), ..work })
+}

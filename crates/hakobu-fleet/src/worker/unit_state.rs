@@ -1,0 +1,183 @@
+//! A unit that a broker works on, as its threads share it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hakobu_core::counters::CounterTotals;
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::pace::{RateLimit, RateSetting, RunLimits};
+use hakobu_core::target_lease::TargetLease;
+
+use crate::message::{GrantedUnit, LeaseName, SentLimits, UnitProgress};
+
+/// The part of a lease before its end in which nothing is changed any more: what was begun before has that long to be done.
+const MARGIN: u64 = 4;
+/// The number of nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+
+/// The flag that stops the engine of a slot, and its limits. The hosts that stay open from unit to unit know these.
+#[derive(Clone)]
+pub struct UnitControls {
+    /// Stops the engine.
+    pub cancel: Arc<AtomicBool>,
+    /// The limits.
+    pub limits: Arc<LiveLimits>,
+}
+
+impl Default for UnitControls {
+    fn default() -> Self {
+        let limits = Arc::new(LiveLimits::new(RunLimits::default(), Instant::now));
+        Self { cancel: Arc::default(), limits }
+    }
+}
+
+/// A unit that a broker works on.
+pub struct UnitState {
+    /// The name of the lease.
+    pub lease: LeaseName,
+    /// The right to change the target.
+    pub target_lease: TargetLease,
+    /// The flag that stops the engine, and its limits.
+    controls: UnitControls,
+    /// True as long as the engine of this unit runs, which shares its controls with the units before and after it.
+    runs: Mutex<bool>,
+    sent_limits: Mutex<SentLimits>,
+    splits: AtomicBool,
+    is_lost: AtomicBool,
+    since_ms: u64,
+    entries: AtomicU64,
+    bytes: AtomicU64,
+    done: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl UnitState {
+    /// Creates the state of a unit that was granted. `asked_ms`: the time before it was asked for.
+    pub fn new(granted: &GrantedUnit, controls: UnitControls, asked_ms: u64, now_ns: fn() -> u64) -> Self {
+        controls.cancel.store(false, Relaxed);
+        controls.limits.set(run_limits(&granted.limits));
+        let key = granted.lease.token.draft_key();
+        Self {
+            lease: granted.lease.clone(),
+            target_lease: TargetLease::new(key, now_ns, end_ns(asked_ms, granted.lease_ms)),
+            controls,
+            runs: Mutex::new(true),
+            sent_limits: Mutex::new(granted.limits.clone()),
+            splits: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            since_ms: asked_ms,
+            entries: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// Prolongs the lease.
+    pub fn renew(&self, asked_ms: u64, lease_ms: u64) {
+        self.target_lease.prolong(end_ns(asked_ms, lease_ms));
+    }
+
+    /// Ends the lease: another broker has the unit, or nobody wants it any more.
+    pub fn lose(&self) {
+        self.is_lost.store(true, Relaxed);
+        self.target_lease.end();
+        self.stop();
+    }
+
+    /// Stops the engine, because the broker ends.
+    pub fn stop(&self) {
+        if *self.runs.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.controls.cancel.store(true, Relaxed);
+        }
+    }
+
+    /// Notes that its engine has ended. From now on its controls are those of the next unit.
+    pub fn engine_ended(&self) {
+        *self.runs.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
+    /// Stops the engine if the lease is over.
+    pub fn stop_if_over(&self) {
+        if self.target_lease.is_over() {
+            self.stop();
+        }
+    }
+
+    /// Returns true if the unit is another's.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Relaxed)
+    }
+
+    /// Returns true if what waits is to be given away.
+    pub fn splits(&self) -> bool {
+        self.splits.load(Relaxed)
+    }
+
+    /// Asks for what waits to be given away.
+    pub fn set_splits(&self, splits: bool) {
+        self.splits.fetch_or(splits, Relaxed);
+    }
+
+    /// Applies limits, if they are others than before.
+    pub fn set_limits(&self, limits: &SentLimits) {
+        let mut known = self.sent_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != *limits {
+            known.clone_from(limits);
+            self.controls.limits.set(run_limits(limits));
+        }
+    }
+
+    /// Notes the figures of the engine.
+    pub fn count(&self, totals: &CounterTotals) {
+        self.entries.store(totals.entries_scanned, Relaxed);
+        self.bytes.store(totals.target_written_bytes.max(totals.source_read_bytes), Relaxed);
+        let done = [
+            totals.entries_created,
+            totals.entries_updated,
+            totals.entries_unchanged,
+            totals.entries_attributes_only,
+            totals.entries_skipped,
+        ];
+        self.done.store(done.iter().sum(), Relaxed);
+        self.failures.store(totals.entries_failed, Relaxed);
+    }
+
+    /// Returns the progress.
+    pub fn progress(&self, now_ms: u64) -> UnitProgress {
+        UnitProgress {
+            lease: self.lease.clone(),
+            running_ms: now_ms.saturating_sub(self.since_ms),
+            entries: self.entries.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            entries_done: self.done.load(Relaxed),
+            failures: self.failures.load(Relaxed),
+            lanes: 0,
+            limited_by: String::new(),
+        }
+    }
+
+    /// Returns the time since it was asked for.
+    pub fn age(&self, now_ms: u64) -> Duration {
+        Duration::from_millis(now_ms.saturating_sub(self.since_ms))
+    }
+}
+
+/// Returns the moment at which a lease that was asked for then ends for its broker, in nanoseconds.
+fn end_ns(asked_ms: u64, lease_ms: u64) -> u64 {
+    asked_ms.saturating_add(lease_ms - lease_ms / MARGIN).saturating_mul(MS)
+}
+
+fn run_limits(sent: &SentLimits) -> RunLimits {
+    let setting = match (sent.is_paused, sent.bytes_per_second) {
+        (true, _) => Some(RateSetting::Paused),
+        (false, Some(rate)) => Some(RateSetting::BytesPerSecond(rate)),
+        (false, None) => None,
+    };
+    RunLimits {
+        rate: RateLimit { steps: setting.map(|setting| (0, setting)).into_iter().collect(), began_s: 0 },
+        operations_per_second: sent.operations_per_second,
+        source_p99_us: sent.source_p99_ms.map(|ms| u64::from(ms).saturating_mul(1000)),
+    }
+}

@@ -1,0 +1,135 @@
+//! A control plane with brokers in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::location::Location;
+use hakobu_core::request::CopyRequest;
+use hakobu_fleet::bus::BrokerBus;
+use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
+use hakobu_fleet::control_plane::ControlPlane;
+use hakobu_fleet::fleet_clock::{FleetClock, MachineClock};
+use hakobu_fleet::ids::RunId;
+use hakobu_fleet::leader::LeaderSettings;
+use hakobu_fleet::lease_token::LeaseKey;
+use hakobu_fleet::ledger::Ledger;
+use hakobu_fleet::names::{BrokerName, GroupName};
+use hakobu_fleet::run::{NewRun, RunRow};
+use hakobu_fleet::run_request::{FleetRequest, RequestReader};
+use hakobu_fleet::unit::UnitWork;
+use hakobu_fleet::worker::{Worker, WorkerSettings};
+
+/// Reads requests without options.
+pub struct PlainReader;
+
+impl RequestReader for PlainReader {
+    fn read(&self, request: &FleetRequest) -> Result<CopyRequest> {
+        let location = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            Location::parse(text.as_bytes())
+                .map_err(|error| Error::new(ErrorKind::Usage, "reading a location", error.to_string()))
+        };
+        let sources = request.sources.iter().map(|text| location(&text.0)).collect::<Result<_>>()?;
+        Ok(CopyRequest { sources, target: location(&request.target.0)?, ..CopyRequest::default() })
+    }
+}
+
+/// Prints notices, which are shown if a test fails.
+pub struct Printed;
+
+impl Observer for Printed {
+    fn event(&self, event: Event) {
+        if let Event::Notice { words } = event {
+            println!("{words}");
+        }
+    }
+}
+
+pub struct Fleet {
+    pub plane: ControlPlane,
+    brokers: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
+}
+
+pub fn group() -> GroupName {
+    GroupName::new("local").unwrap()
+}
+
+impl Fleet {
+    pub fn new(ledger: Box<dyn Ledger>, lease: Duration) -> Self {
+        let key = LeaseKey::new(b"a secret of a test");
+        let settings = LeaderSettings { lease, split_after: Duration::from_millis(100), key };
+        let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
+        let plane = ControlPlane::start(ledger, clock, settings, |_| Ok(Vec::new())).unwrap();
+        Self { plane, brokers: Vec::new() }
+    }
+
+    pub fn add_broker(&mut self, name: &str) {
+        let bus: Arc<dyn BrokerBus> = Arc::new(self.plane.local().broker(&group()));
+        self.add_broker_at(name, bus);
+    }
+
+    pub fn add_broker_at(&mut self, name: &str, bus: Arc<dyn BrokerBus>) {
+        let ending = Arc::new(AtomicBool::new(false));
+        let settings = WorkerSettings {
+            name: BrokerName::new(name).unwrap(),
+            version: "test".to_owned(),
+            slots: 1,
+            process: self.brokers.len() as u64,
+        };
+        let worker = Worker::new(
+            settings,
+            (bus, Arc::new(PlainReader)),
+            (Arc::new(MachineClock), Arc::new(Printed)),
+            (ending.clone(), Arc::default()),
+        );
+        self.brokers.push((ending, std::thread::spawn(move || worker.run())));
+    }
+
+    pub fn start(&self, request: &FleetRequest) -> RunId {
+        let run = NewRun {
+            relationship: None,
+            group: group(),
+            request: request.json().unwrap(),
+            started: MachineClock.moment(),
+            units: vec![UnitWork::All],
+        };
+        match self.plane.handle().apply(LedgerChange::StartRun(Box::new(run))).unwrap() {
+            LedgerAnswer::RunStarted(run) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits for the end of a run.
+    pub fn finish(&self, run: RunId, limit: Duration) -> RunRow {
+        let began = Instant::now();
+        loop {
+            let row =
+                self.plane.handle().ask(move |leader| leader.ledger().run(run)).unwrap().unwrap().unwrap();
+            if row.ended.is_some() {
+                return row;
+            }
+            assert!(began.elapsed() < limit, "it is not done after {limit:?}: {row:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Asks brokers to end, and waits for them.
+    pub fn end_brokers(&mut self) {
+        for (ending, _) in &self.brokers {
+            ending.store(true, Ordering::Release);
+        }
+        for (_, thread) in self.brokers.drain(..) {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.end_brokers();
+    }
+}

@@ -1,0 +1,98 @@
+use std::sync::atomic::Ordering;
+
+use hakobu_core::path::EntryPath;
+use hakobu_fleet::change::LedgerChange;
+use hakobu_fleet::fleet_clock::FleetClock;
+use hakobu_fleet::ids::RunId;
+use hakobu_fleet::ledger::memory::MemoryLedger;
+use hakobu_fleet::run::{NewRun, RunOutcome};
+use hakobu_fleet::unit::UnitWork;
+
+use super::broker::{DEPTH, SimulatedBroker, Target, WIDTH};
+use super::world::{World, group};
+
+/// The number of steps after which a run without faults must have ended long ago.
+const STEPS_MAX: u64 = 200_000;
+
+fn start(world: &mut World) -> RunId {
+    let run = NewRun {
+        relationship: None,
+        group: group(),
+        request: r#"{"sources":["/a"],"target":"/b"}"#.to_owned(),
+        started: world.clock.moment(),
+        units: vec![UnitWork::All],
+    };
+    let leader = world.leader();
+    leader.change(LedgerChange::StartRun(Box::new(run)), Box::new(|answer| drop(answer.unwrap())));
+    leader.flush();
+    RunId::new(1).unwrap()
+}
+
+fn run(seed: u64) -> (u64, u64) {
+    let mut world = World::new(seed, Box::new(MemoryLedger::default()));
+    let id = start(&mut world);
+    let count = 1 + world.dice.roll(6);
+    let mut brokers: Vec<_> = (0..count).map(SimulatedBroker::new).collect();
+    let mut target = Target::default();
+    for step in 0.. {
+        assert!(step < STEPS_MAX, "seed {seed}: {:?}", world.leader().ledger().run(id));
+        let passed_ms = world.dice.roll(200);
+        world.clock.elapsed_ms.fetch_add(passed_ms, Ordering::Relaxed);
+        let at = world.dice.roll(brokers.len() as u64) as usize;
+        brokers[at].step(&mut world, &mut target);
+        if world.dice.once_in(3) {
+            world.leader().tick();
+        }
+        if world.dice.once_in(500) {
+            world.kill_leader();
+        }
+        if world.leader().active_runs().is_empty() {
+            break;
+        }
+    }
+    let row = world.leader().ledger().run(id).unwrap().unwrap();
+    let directories = (0..=DEPTH as u32).map(|depth| (WIDTH as u64).pow(depth)).sum::<u64>();
+    assert_eq!(row.outcome, Some(RunOutcome::Complete), "seed {seed}");
+    assert_eq!(row.counters.entries_created, directories, "seed {seed}: each is counted once");
+    assert_eq!(target.files.len() as u64, directories, "seed {seed}: each was copied");
+    for path in &target.open {
+        let open = EntryPath::new(&path[..]).unwrap();
+        let closed_ms = target.closed_ms.get(path).copied();
+        let closed_ms = closed_ms.unwrap_or_else(|| panic!("seed {seed}: {open} stays open"));
+        let below = target.written_ms.iter().filter(|(path, _)| {
+            let path = EntryPath::new(&path[..]).unwrap();
+            open.is_root() || path.is_within(&open)
+        });
+        let last_ms = below.map(|(_, written_ms)| *written_ms).max().unwrap_or(0);
+        assert!(
+            closed_ms >= last_ms,
+            "seed {seed}: {open} got its attributes before everything in it was there"
+        );
+        // A directory may become unreadable when it gets its attributes.
+        let above = open.split_last().map(|(above, _)| above.as_bytes().to_vec());
+        let above_ms = above.and_then(|above| target.closed_ms.get(&above).copied());
+        assert!(above_ms.is_none_or(|above_ms| above_ms >= closed_ms), "seed {seed}: {open}");
+    }
+    let done: u64 = target.files.values().sum();
+    (done - directories, brokers.iter().map(|broker| broker.lost).sum())
+}
+
+#[test]
+fn every_history_ends_with_everything_done_and_counted_once() {
+    let (mut again, mut lost) = (0, 0);
+    for seed in 1..=200 {
+        let (more, gone) = run(seed);
+        (again, lost) = (again + more, lost + gone);
+    }
+    // Without faults there would be nothing to see.
+    assert!(again > 0 && lost > 0, "{again} directories were copied again, {lost} units were lost");
+    println!("{again} directories were copied again, {lost} units were lost");
+}
+
+#[test]
+#[ignore = "takes long"]
+fn long_every_history_ends_with_everything_done_and_counted_once() {
+    for seed in 1_000..=6_000 {
+        run(seed);
+    }
+}
