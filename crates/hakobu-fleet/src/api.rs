@@ -20,7 +20,7 @@ mod overview;
 mod page_files;
 pub mod problem;
 pub mod relationship_view;
-mod relationships;
+pub mod relationships;
 mod request_counts;
 mod router;
 pub mod run_view;

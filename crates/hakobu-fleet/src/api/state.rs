@@ -30,6 +30,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// The number of relationships whose last runs are read at a time.
 const LAST_RUNS: usize = 100;
 
+/// The number of events of one look above which one tells to read anew.
+const EVENTS_AT_ONCE_MAX: usize = 512;
+
 /// The settings of the interface.
 #[derive(Clone, Debug, Default)]
 pub struct ApiSettings {
@@ -190,6 +193,10 @@ impl ApiState {
             let quiet = ErrandView { result: None, ..errand };
             let data = serde_json::to_string(&quiet).unwrap_or_default();
             events.push(FleetEvent { name: "errand", data });
+        }
+        if events.len() > EVENTS_AT_ONCE_MAX {
+            // More than those who watch can take at a time.
+            events = vec![FleetEvent { name: "reset", data: "{}".to_owned() }];
         }
         self.tell(events);
         Ok(())

@@ -45,6 +45,17 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
+    /// Makes a connection for which the kernel keeps little that was not read.
+    pub fn narrow(address: SocketAddr) -> Self {
+        use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+        connect(&socket, &address).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        Self(BufReader::new(stream))
+    }
+
     /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) {
         self.0.get_mut().write_all(bytes).unwrap();

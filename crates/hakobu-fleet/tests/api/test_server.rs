@@ -37,7 +37,7 @@ impl RequestReader for TestReader {
 pub struct TestServer {
     pub address: SocketAddr,
     pub plane: ControlPlane,
-    runtime: tokio::runtime::Runtime,
+    _runtime: tokio::runtime::Runtime,
 }
 
 impl TestServer {
@@ -63,7 +63,7 @@ impl TestServer {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(serve(listener, Arc::new(state), std::future::pending()));
-        Self { address, plane, runtime }
+        Self { address, plane, _runtime: runtime }
     }
 
     /// Makes a token in the ledger.
@@ -102,10 +102,6 @@ impl TestServer {
             std::thread::sleep(Duration::from_millis(50));
         }
         panic!("{what}");
-    }
-
-    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(future);
     }
 }
 
