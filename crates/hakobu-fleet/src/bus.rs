@@ -1,17 +1,20 @@
 //! The bus between brokers and the leader. It only carries: the loss of everything on it costs time, nothing else.
 
 pub mod local;
+pub mod nats;
 
 use std::time::Duration;
 
 use hakobu_core::error::Result;
 
-use crate::names::GroupName;
+use crate::names::{BrokerName, GroupName};
 
 /// A request that has arrived at the leader.
 pub struct IncomingCall {
     /// The group of the broker, as the bus knows it.
     pub group: GroupName,
+    /// The name of the broker, if the bus knows it. A request with another one is refused.
+    pub broker: Option<BrokerName>,
     /// The bytes of a [`crate::message::BrokerCall`], not checked.
     pub bytes: Vec<u8>,
     /// Takes the answer.

@@ -117,7 +117,7 @@ fn open_run(run: &ActiveRun) -> RunGlimpse {
     RunGlimpse {
         row: run.row.clone(),
         request: run.request.clone(),
-        is_paused: run.is_paused,
+        is_paused: run.row.is_paused,
         limits: run.limits.clone(),
         brokers,
         units: units(&run.row, run.leased.len()),
