@@ -13,6 +13,7 @@ pub mod broker;
 pub mod broker_key;
 pub mod bus;
 pub mod change;
+pub mod client;
 pub mod control_loop;
 pub mod control_plane;
 pub mod data_folder;
