@@ -14,6 +14,7 @@ pub mod bus;
 pub mod change;
 pub mod control_loop;
 pub mod control_plane;
+pub mod data_folder;
 pub mod failure;
 pub mod fleet_clock;
 pub mod ids;

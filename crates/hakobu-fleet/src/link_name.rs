@@ -136,16 +136,18 @@ pub struct PackLimits {
     pub names: usize,
     /// The number of bytes of paths after which a pack ends.
     pub path_bytes: usize,
+    /// True if a pack of directories may have several depths.
+    pub mixes_depths: bool,
 }
 
 impl PackLimits {
     /// The limits of a pack that was limited when it was made.
-    pub(crate) const NONE: Self = Self { names: usize::MAX, path_bytes: usize::MAX };
+    pub(crate) const NONE: Self = Self { names: usize::MAX, path_bytes: usize::MAX, mixes_depths: true };
 }
 
 impl Default for PackLimits {
     fn default() -> Self {
-        Self { names: 2000, path_bytes: 512 << 10 }
+        Self { names: 2000, path_bytes: 512 << 10, mixes_depths: false }
     }
 }
 
@@ -207,7 +209,11 @@ mod tests {
             let path = EntryPath::new(format!("n{index}")).unwrap();
             Ok(LinkNameRow { inode, size: 5, root: 0, path, detail: Vec::new() })
         };
-        LinkPack::collect(inodes.iter().enumerate().map(row), PackLimits { names, path_bytes }).unwrap()
+        LinkPack::collect(
+            inodes.iter().enumerate().map(row),
+            PackLimits { names, path_bytes, mixes_depths: false },
+        )
+        .unwrap()
     }
 
     fn sizes(pack: &LinkPack) -> Vec<usize> {

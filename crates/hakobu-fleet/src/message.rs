@@ -194,6 +194,8 @@ pub enum GrantedWork {
         ends: Vec<SentDirectory>,
         /// True if nothing failed in the run.
         is_examined: bool,
+        /// True if nothing else of the run is left to do.
+        is_last: bool,
     },
     /// Removes what only the target has.
     Removal,

@@ -61,7 +61,7 @@ impl DirectoryPosition {
     }
 }
 
-/// A range of the open directories of a run, all of one depth: the work of one unit.
+/// A range of the open directories of a run, of one depth or the last ones of all depths: the work of one unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryRange {
     /// The place behind which it begins; the first directory if there is none.
@@ -83,7 +83,7 @@ impl DirectoryRange {
     }
 }
 
-/// A pack of open directories of one depth. Those of the next depth can be closed only after all of this one.
+/// A pack of open directories. Those of one depth can be closed only after all that are deeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryPack {
     /// The directories.
@@ -105,7 +105,8 @@ impl DirectoryPack {
         for row in rows {
             let row = row?;
             let is_full = directories.len() >= limits.names.max(1) || bytes >= limits.path_bytes;
-            if directories.first().is_some_and(|first| is_full || first.depth() != row.depth()) {
+            let is_deeper = |first: &OpenDirectoryRow| !limits.mixes_depths && first.depth() != row.depth();
+            if directories.first().is_some_and(|first| is_full || is_deeper(first)) {
                 break;
             }
             bytes += row.path.as_bytes().len();

@@ -3,8 +3,8 @@
 //! One thread reports for all units of the broker, which renews their leases. Each slot is a thread that works on one unit at
 //! a time. A unit whose lease is over is stopped, and changes nothing more at the target: another broker has it then.
 
+mod granted_exchange;
 mod slot;
-mod unit_exchange;
 mod unit_observer;
 mod unit_run;
 mod unit_state;

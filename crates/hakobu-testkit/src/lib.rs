@@ -1,6 +1,6 @@
 //! Test support that must not be part of the program: the conformance suite for endpoints, fault injection, emulated
 //! links between network namespaces, loop devices, disks that corrupt writes, throw-away servers for ssh, sshfs,
-//! rsync, S3 and NATS, an HTTP server that misbehaves, virtual machines, and the comparison of files and trees.
+//! rsync, S3, PostgreSQL and NATS, an HTTP server that misbehaves, virtual machines, and the comparison of files and trees.
 
 pub mod bad_medium;
 pub mod conformance;
@@ -11,6 +11,7 @@ pub mod http;
 pub mod link;
 pub mod nats;
 pub mod partition_table;
+pub mod postgres;
 pub mod rsyncd;
 pub mod slow_fs;
 pub mod sshd;

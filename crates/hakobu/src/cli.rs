@@ -20,6 +20,7 @@ use crate::commands::ls::{LS_HELP, LsArguments};
 use crate::commands::make_data::MakeData;
 use crate::commands::probe::arguments::{HELP as PROBE_HELP, ProbeArguments};
 use crate::commands::report::{self, ReportArguments};
+use crate::commands::serve::arguments::{SERVE_HELP, ServeArguments};
 use crate::commands::settings::arguments::{SETTINGS_HELP, SettingsArguments, USAGE};
 use crate::commands::shared::headings::OUTPUT;
 use crate::commands::shared::login::LoginArguments;
@@ -105,6 +106,9 @@ pub enum Verb {
         #[command(subcommand)]
         verb: Option<JobsVerb>,
     },
+    /// Run a control plane for a fleet, with a page, an API and a broker
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArguments),
     /// Show a report written by --report as text, Markdown or HTML
     #[command(after_help = report::HELP)]
     Report(ReportArguments),

@@ -12,6 +12,7 @@ pub mod connecting;
 pub mod exit;
 pub mod exit_code;
 pub mod first_word;
+mod fleet_reader;
 pub mod foreign;
 pub mod jobs;
 pub mod language;
@@ -111,6 +112,7 @@ fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
         Verb::Bench(options) => commands::bench::bench(&options),
         Verb::Explain(options) => commands::explain::explain(&options),
         Verb::Jobs { verb } => jobs::jobs(verb),
+        Verb::Serve(options) => commands::serve::serve(&options),
         Verb::Agent(arguments) => commands::agent::agent(&arguments),
         Verb::Complete(typed) => commands::complete::complete(&typed),
         Verb::Completions { shell } => commands::completions::completions(shell),

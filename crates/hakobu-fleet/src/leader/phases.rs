@@ -87,6 +87,15 @@ fn directory_units(
     mut after: Option<DirectoryPosition>,
 ) -> Result<(Vec<UnitWork>, Vec<u8>)> {
     let mut units = Vec::new();
+    // One unit can do the last ones, as it goes from the deepest to the highest.
+    let mixed = PackLimits { mixes_depths: true, ..PackLimits::default() };
+    if let Some(pack) = ledger.directory_pack(row.id, after.as_ref(), mixed)?
+        && ledger.directory_pack(row.id, Some(&pack.last), mixed)?.is_none()
+    {
+        let until = pack.last;
+        units.push(UnitWork::Directories(DirectoryRange { after: after.replace(until.clone()), until }));
+        return Ok((units, write_cursor(&after)?));
+    }
     let mut depth = None;
     while units.len() < STEP_PACKS_MAX {
         let Some(pack) = ledger.directory_pack(row.id, after.as_ref(), PackLimits::default())? else { break };

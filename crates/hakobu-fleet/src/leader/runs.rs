@@ -9,6 +9,7 @@ use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::ids::{Epoch, Moment, RunId, UnitKey};
 use crate::leader::active_run::ReadyUnit;
 use crate::lease::Lease;
+use crate::link_name::PackLimits;
 use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName, SentLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::run::{RunEnd, RunOutcome, RunPhase};
@@ -112,7 +113,10 @@ impl Leader {
             (UnitWork::Directories(range), _) => {
                 let rows = self.ledger.directories_in(key.run, range)?.map(|pack| pack.directories);
                 let ends = rows.iter().flatten().map(Into::into).collect();
-                GrantedWork::Ends { ends, is_examined: run.row.failures == 0 }
+                let one = PackLimits { names: 1, ..PackLimits::default() };
+                let further = self.ledger.directory_pack(key.run, Some(&range.until), one)?;
+                let is_last = further.is_none() && run.row.units.open() == 1;
+                GrantedWork::Ends { ends, is_examined: run.row.failures == 0, is_last }
             }
             (_, RunPhase::Removal) => GrantedWork::Removal,
             (_, RunPhase::Verify) => GrantedWork::Verify,

@@ -8,7 +8,6 @@ mod errors;
 mod migrations;
 mod packs;
 mod queries;
-mod rows;
 mod statements;
 mod sweep;
 mod transaction;
@@ -74,7 +73,7 @@ impl SqliteLedger {
     /// `Corrupt` with the first faults.
     pub fn check_integrity(&mut self) -> Result<()> {
         let faults = Statements::new(&self.connection)
-            .list("PRAGMA integrity_check(5)", [], |row| rows::column::<String>(row, 0));
+            .list("PRAGMA integrity_check(5)", [], |row| super::rows::column::<String>(row, 0));
         let faults = faults.map_err(|error| error.at(place_of(&self.path)))?;
         if faults == ["ok"] {
             return Ok(());

@@ -73,9 +73,10 @@ impl Worker {
 
     /// Works on a unit, and commits or returns it.
     fn carry_out(&self, cache: &mut RunCache, granted: &GrantedUnit, asked_ms: u64) {
-        let state = Arc::new(UnitState::new(granted, asked_ms, self.now_ns));
+        let state = Arc::new(UnitState::new(granted, cache.controls.clone(), asked_ms, self.now_ns));
         self.units.lock().unwrap_or_else(PoisonError::into_inner).push(state.clone());
         let outcome = self.run_unit(cache, granted, &state);
+        state.engine_ended();
         match outcome {
             _ if state.is_lost() => {}
             UnitOutcome::Done(result) => self.commit(&state, &result),

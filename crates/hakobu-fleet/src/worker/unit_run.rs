@@ -1,19 +1,20 @@
 //! Carries out one unit with the mover of this program.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::job::Mode;
 use hakobu_core::outcome::{RunEnvironment, Transfer};
-use hakobu_core::prompts::Prompts;
+use hakobu_core::prompts::NoPrompts;
 use hakobu_core::request::CopyRequest;
 use hakobu_transfer::copy::copy;
 use hakobu_transfer::shared_run::SharedRun;
 
 use super::Worker;
-use super::unit_exchange::UnitExchange;
+use super::granted_exchange::GrantedExchange;
 use super::unit_observer::UnitObserver;
-use super::unit_state::UnitState;
+use super::unit_state::{UnitControls, UnitState};
 use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
 use crate::run_request::FleetRequest;
 use crate::unit_counters::UnitCounters;
@@ -29,17 +30,9 @@ pub enum UnitOutcome {
 /// The hosts of the last run, which its next unit uses again.
 #[derive(Default)]
 pub struct RunCache {
+    pub controls: UnitControls,
     request: String,
     run: Option<SharedRun>,
-}
-
-/// Nobody is there to be asked.
-struct NoPrompts;
-
-impl Prompts for NoPrompts {
-    fn sudo_password(&mut self, _host: &str, _attempt: u32) -> Option<hakobu_core::prompts::Secret> {
-        None
-    }
 }
 
 impl Worker {
@@ -54,7 +47,7 @@ impl Worker {
             Ok(work) => UnitOutcome::Done(work),
             Err(error) => {
                 // Its hosts may be the reason.
-                *cache = RunCache::default();
+                cache.run = None;
                 UnitOutcome::Failed(error)
             }
         }
@@ -69,9 +62,9 @@ impl Worker {
         let request = FleetRequest::parse(&granted.request)?;
         let copy_request = self.reader.read(&request)?;
         let observer = UnitObserver::new(state, &*self.observer);
-        let (cancel, limits) = (state.cancel.clone(), state.limits.clone());
+        let UnitControls { cancel, limits } = cache.controls.clone();
         let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
-        let is_ending = || self.is_ending();
+        let is_ending = || self.is_ending() || self.is_draining.load(Ordering::Acquire);
         let (transfer, work) = match granted.work {
             GrantedWork::Removal => (copy(&copy_request, &mut environment), CommittedWork::default()),
             GrantedWork::Verify => {
@@ -79,7 +72,7 @@ impl Worker {
                 (copy(&comparing, &mut environment), CommittedWork::default())
             }
             _ => {
-                let exchange = UnitExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
+                let exchange = GrantedExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
                 let transfer = cache.run(&granted.request, copy_request)?.run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }

@@ -1,7 +1,7 @@
 //! A unit that a broker works on, as its threads share it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::counters::CounterTotals;
@@ -16,17 +16,33 @@ const MARGIN: u64 = 4;
 /// The number of nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
 
+/// The flag that stops the engine of a slot, and its limits. The hosts that stay open from unit to unit know these.
+#[derive(Clone)]
+pub struct UnitControls {
+    /// Stops the engine.
+    pub cancel: Arc<AtomicBool>,
+    /// The limits.
+    pub limits: Arc<LiveLimits>,
+}
+
+impl Default for UnitControls {
+    fn default() -> Self {
+        let limits = Arc::new(LiveLimits::new(RunLimits::default(), Instant::now));
+        Self { cancel: Arc::default(), limits }
+    }
+}
+
 /// A unit that a broker works on.
 pub struct UnitState {
     /// The name of the lease.
     pub lease: LeaseName,
     /// The right to change the target.
     pub target_lease: TargetLease,
-    /// Stops the engine.
-    pub cancel: Arc<AtomicBool>,
-    /// The limits.
-    pub limits: Arc<LiveLimits>,
-    sent_limits: std::sync::Mutex<SentLimits>,
+    /// The flag that stops the engine, and its limits.
+    controls: UnitControls,
+    /// True as long as the engine of this unit runs, which shares its controls with the units before and after it.
+    runs: Mutex<bool>,
+    sent_limits: Mutex<SentLimits>,
     splits: AtomicBool,
     is_lost: AtomicBool,
     since_ms: u64,
@@ -38,14 +54,16 @@ pub struct UnitState {
 
 impl UnitState {
     /// Creates the state of a unit that was granted. `asked_ms`: the time before it was asked for.
-    pub fn new(granted: &GrantedUnit, asked_ms: u64, now_ns: fn() -> u64) -> Self {
+    pub fn new(granted: &GrantedUnit, controls: UnitControls, asked_ms: u64, now_ns: fn() -> u64) -> Self {
+        controls.cancel.store(false, Relaxed);
+        controls.limits.set(run_limits(&granted.limits));
         let key = granted.lease.token.draft_key();
         Self {
             lease: granted.lease.clone(),
             target_lease: TargetLease::new(key, now_ns, end_ns(asked_ms, granted.lease_ms)),
-            cancel: Arc::default(),
-            limits: Arc::new(LiveLimits::new(run_limits(&granted.limits), Instant::now)),
-            sent_limits: std::sync::Mutex::new(granted.limits.clone()),
+            controls,
+            runs: Mutex::new(true),
+            sent_limits: Mutex::new(granted.limits.clone()),
             splits: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
             since_ms: asked_ms,
@@ -65,18 +83,25 @@ impl UnitState {
     pub fn lose(&self) {
         self.is_lost.store(true, Relaxed);
         self.target_lease.end();
-        self.cancel.store(true, Relaxed);
+        self.stop();
     }
 
     /// Stops the engine, because the broker ends.
     pub fn stop(&self) {
-        self.cancel.store(true, Relaxed);
+        if *self.runs.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.controls.cancel.store(true, Relaxed);
+        }
+    }
+
+    /// Notes that its engine has ended. From now on its controls are those of the next unit.
+    pub fn engine_ended(&self) {
+        *self.runs.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
     /// Stops the engine if the lease is over.
     pub fn stop_if_over(&self) {
         if self.target_lease.is_over() {
-            self.cancel.store(true, Relaxed);
+            self.stop();
         }
     }
 
@@ -97,10 +122,10 @@ impl UnitState {
 
     /// Applies limits, if they are others than before.
     pub fn set_limits(&self, limits: &SentLimits) {
-        let mut known = self.sent_limits.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut known = self.sent_limits.lock().unwrap_or_else(PoisonError::into_inner);
         if *known != *limits {
             known.clone_from(limits);
-            self.limits.set(run_limits(limits));
+            self.controls.limits.set(run_limits(limits));
         }
     }
 

@@ -1,4 +1,5 @@
 //! Brokers of one process copy real trees together.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 mod fleet;
 mod tests;

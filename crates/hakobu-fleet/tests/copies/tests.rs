@@ -14,7 +14,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 fn request(source: &Path, target: &Path) -> FleetRequest {
     let text = |path: &Path| LocationText(path.as_os_str().as_bytes().to_vec());
-    FleetRequest { sources: vec![text(source)], target: text(target), ..FleetRequest::default() }
+    let mut source = text(source);
+    source.0.push(b'/');
+    FleetRequest { sources: vec![source], target: text(target), ..FleetRequest::default() }
 }
 
 #[test]
@@ -28,11 +30,13 @@ fn brokers_copy_a_tree_together() {
         (0..brokers).for_each(|broker| fleet.add_broker(&format!("b{broker}")));
         let run = fleet.start(&request(&source, &target));
         let row = fleet.finish(run, LIMIT);
+        println!("{brokers} brokers: {:?} {} ms", row.units, row.ended.unwrap().get() - row.started.get());
         assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0));
         trees::assert_equal(&source, &target);
         // Again: nothing is written.
         let run = fleet.start(&request(&source, &target));
         let row = fleet.finish(run, LIMIT);
+        println!("{brokers} brokers: {:?} {} ms", row.units, row.ended.unwrap().get() - row.started.get());
         assert_eq!(row.counters.target_written_bytes, 0, "{row:?}");
         assert_eq!(row.outcome, Some(RunOutcome::Complete));
     }

@@ -81,7 +81,7 @@ pub fn assert_equal(source: &Path, target: &Path) {
         match target.get(path) {
             Some(other) if other == entry => {}
             Some(other) if other.content != entry.content => {
-                differences.push(format!("{}: content", lossy(path)))
+                differences.push(format!("{}: content", lossy(path)));
             }
             Some(other) => differences.push(format!("{}: {other:?} instead of {entry:?}", lossy(path))),
             None => differences.push(format!("{}: missing", lossy(path))),

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod crash;
+mod database;
 mod files;
 mod model;
 mod rate;

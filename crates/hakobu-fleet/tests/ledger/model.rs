@@ -186,7 +186,7 @@ impl Pair {
                 sqlite.failures(run, None, None, 99).unwrap(),
                 memory.failures(run, None, None, 99).unwrap()
             );
-            let limits = PackLimits { names: 1, path_bytes: 99 };
+            let limits = PackLimits { names: 1, path_bytes: 99, mixes_depths: false };
             assert_eq!(
                 sqlite.link_pack(run, None, limits).unwrap(),
                 memory.link_pack(run, None, limits).unwrap()

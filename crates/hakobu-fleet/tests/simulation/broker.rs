@@ -182,7 +182,7 @@ impl SimulatedBroker {
             },
             GrantedWork::Ends { ends, .. } => {
                 let rows = ends.iter().map(|sent| OpenDirectoryRow::try_from(sent.clone()).unwrap().path);
-                (Vec::new(), rows.collect())
+                (Vec::new(), rows.rev().collect())
             }
             other => panic!("{other:?}"),
         };

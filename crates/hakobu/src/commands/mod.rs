@@ -18,5 +18,6 @@ pub mod make_data;
 pub mod man;
 pub mod probe;
 pub mod report;
+pub mod serve;
 pub mod settings;
 pub mod shared;

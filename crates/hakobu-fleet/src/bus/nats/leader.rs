@@ -15,8 +15,7 @@ use super::link::{LinkObserver, NatsLink, NatsState};
 use super::offer_stream::{OfferStream, SharedPlace};
 use super::settings::NatsSettings;
 use super::{runtime, subjects};
-use crate::bus::LeaderBus;
-use crate::control_loop::ControlHandle;
+use crate::bus::{CallSink, LeaderBus};
 use crate::names::GroupName;
 
 /// The maximum number of offers of a group that wait to be published. Further ones are made again.
@@ -58,7 +57,7 @@ impl NatsLeaderBus {
     /// `Usage` if a group is named twice; `Io` if the system gives no threads.
     pub fn start(
         groups: Vec<NatsGroup>,
-        control: &ControlHandle,
+        sink: &Arc<dyn CallSink>,
         observer: &LinkObserver,
         leads: bool,
     ) -> Result<Self> {
@@ -75,7 +74,7 @@ impl NatsLeaderBus {
             };
             runtime.spawn(connect(link.clone(), settings, form));
             let place = SharedPlace::default();
-            let task = GroupTask::new(name.clone(), link.clone(), control.clone(), place.clone());
+            let task = GroupTask::new(name.clone(), link.clone(), sink.clone(), place.clone());
             runtime.spawn(task.run(random_number()?, leading.subscribe()));
             let (offers, taken) = mpsc::channel(OFFERS_MAX);
             let stream = OfferStream { group: name.clone(), link: link.clone(), replicas, place };

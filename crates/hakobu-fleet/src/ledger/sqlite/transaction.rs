@@ -5,16 +5,16 @@ use rusqlite::{Connection, params};
 
 use super::errors::corrupt;
 use super::packs::{directories_in, links_in};
-use super::rows::{
-    BROKER_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS, UNIT_COLUMNS, broker_record, column,
-    id, relationship_record, run_row, token_record, unit_record,
-};
 use super::statements::Statements;
 use crate::audit::AuditEntry;
 use crate::broker::BrokerRecord;
 use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{Epoch, Moment, RelationshipId, Revision, RunId, TokenId, UnitId, UnitKey};
 use crate::lease::UnitState;
+use crate::ledger::rows::{
+    BROKER_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS, UNIT_COLUMNS, broker_record, column,
+    id, relationship_record, run_row, token_record, unit_record,
+};
 use crate::ledger::tables::Tables;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
 use crate::names::BrokerName;

@@ -26,13 +26,15 @@ const TIME_ENOUGH: Duration = Duration::from_secs(5);
 const ROWS_ENOUGH: u64 = (COMMIT_ROWS_MAX / 8) as u64;
 
 /// The exchange of a unit.
-pub struct UnitExchange<'a> {
+pub struct GrantedExchange<'a> {
     state: &'a UnitState,
     clock: &'a dyn FleetClock,
     /// True if the broker ends.
     is_ending: &'a (dyn Fn() -> bool + Sync),
     begins: Mutex<Option<Vec<WorkShare>>>,
     takes_names: bool,
+    /// True if nothing else of the run is left to do, if this unit gives nothing away.
+    is_all: bool,
     given: Mutex<Vec<DirectoryShare>>,
     names: Mutex<Vec<NameShare>>,
     ends: Mutex<Vec<DirectoryEnd>>,
@@ -40,7 +42,7 @@ pub struct UnitExchange<'a> {
     has_given: AtomicBool,
 }
 
-impl<'a> UnitExchange<'a> {
+impl<'a> GrantedExchange<'a> {
     /// Creates the exchange of a unit that copies, links, or sets the attributes of directories.
     ///
     /// # Errors
@@ -57,6 +59,11 @@ impl<'a> UnitExchange<'a> {
             is_ending,
             begins: Mutex::new(begins(work)?),
             takes_names: matches!(work, GrantedWork::Copy(_)),
+            is_all: match work {
+                GrantedWork::Copy(bytes) => UnitWork::decode(bytes)? == UnitWork::All,
+                GrantedWork::Ends { is_examined, is_last, .. } => *is_examined && *is_last,
+                GrantedWork::Names(_) | GrantedWork::Removal | GrantedWork::Verify => false,
+            },
             given: Mutex::default(),
             names: Mutex::default(),
             ends: Mutex::default(),
@@ -122,7 +129,7 @@ fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
             .iter()
             .map(|name| LinkNameRow::try_from(name.clone())?.share().map(WorkShare::Name))
             .collect::<Result<_>>()?,
-        GrantedWork::Ends { ends, is_examined } => ends
+        GrantedWork::Ends { ends, is_examined, .. } => ends
             .iter()
             .map(|row| {
                 let mut end = OpenDirectoryRow::try_from(row.clone())?.end()?;
@@ -135,7 +142,7 @@ fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
     Ok(Some(shares))
 }
 
-impl WorkExchange for UnitExchange<'_> {
+impl WorkExchange for GrantedExchange<'_> {
     fn begin(&self) -> Option<Vec<WorkShare>> {
         self.begins.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -175,6 +182,10 @@ impl WorkExchange for UnitExchange<'_> {
     fn leave_open(&self, directories: Vec<DirectoryEnd>) {
         self.rows.fetch_add(directories.len() as u64, Ordering::Relaxed);
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).extend(directories);
+    }
+
+    fn completes(&self) -> bool {
+        self.is_all && self.rows.load(Ordering::Relaxed) == 0
     }
 
     fn lease(&self) -> &TargetLease {

@@ -1,0 +1,1 @@
+//! Brokers that send what they should not, as raw messages.

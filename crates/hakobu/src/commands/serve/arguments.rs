@@ -1,0 +1,62 @@
+//! The arguments of `serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// The text below the help.
+pub(crate) const SERVE_HELP: &str = "\
+Everything is kept in one folder: the ledger, and the key of sealed secrets. A broker of the same process works on the runs, \
+unless --no-broker is given.
+
+At the start, an address with a token is shown, which signs in once. Ctrl-C ends the control plane: its broker finishes or \
+gives back what it has.
+
+Examples:
+  hakobu serve                            a control plane on this machine
+  hakobu serve --data /srv/hakobu         with a folder of its own
+  hakobu serve --backup fleet.backup      writes the ledger, even while it is in use
+  hakobu serve --data new --restore fleet.backup
+
+Exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 6 refused.";
+
+/// The arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// Folder of the control plane [default: fleet in the folder of jobs]
+    #[arg(long, value_name = "FOLDER")]
+    pub data: Option<PathBuf>,
+
+    /// Address of the page and the API
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8420")]
+    pub listen: SocketAddr,
+
+    /// Certificate chain for TLS, as PEM; needed beyond this machine
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+
+    /// Private key for TLS, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Group of the built-in broker
+    #[arg(long, value_name = "NAME", default_value = "local")]
+    pub group: String,
+
+    /// Number of units that the built-in broker works on at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub slots: u16,
+
+    /// Work on nothing; other brokers do
+    #[arg(long, conflicts_with = "slots")]
+    pub no_broker: bool,
+
+    /// Write the ledger to a new file, and end
+    #[arg(long, value_name = "FILE", conflicts_with = "restore")]
+    pub backup: Option<PathBuf>,
+
+    /// Make the ledger from a backup, and end
+    #[arg(long, value_name = "FILE")]
+    pub restore: Option<PathBuf>,
+}
