@@ -96,6 +96,11 @@ need_stores() {
     { python3 -m venv --clear "$folder/moto-5.2.5" &&
       "$folder/moto-5.2.5/bin/pip" install -q flask flask-cors 'moto[s3]==5.2.5'; } >"$log" 2>&1 || stores_failed "$log" moto
   fi
+  if [ ! -x "$folder/aiosmtpd-1.4.6/bin/aiosmtpd" ]; then
+    say "installing aiosmtpd"
+    { python3 -m venv --clear "$folder/aiosmtpd-1.4.6" &&
+      "$folder/aiosmtpd-1.4.6/bin/pip" install -q aiosmtpd==1.4.6; } >"$log" 2>&1 || stores_failed "$log" aiosmtpd
+  fi
   # Other programs that read and write buckets.
   if [ ! -x "$folder/clients-1/bin/aws" ] || [ ! -x "$folder/clients-1/bin/rclone" ]; then
     need_packages python3=python3

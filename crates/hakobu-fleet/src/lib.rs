@@ -6,6 +6,7 @@
 //!
 //! No clock is read here, and nothing random is drawn: both are given.
 
+pub mod api;
 pub mod api_token;
 pub mod audit;
 pub mod broker;
@@ -15,6 +16,7 @@ pub mod change;
 pub mod control_loop;
 pub mod control_plane;
 pub mod data_folder;
+pub mod errand;
 pub mod failure;
 pub mod fleet_clock;
 pub mod ids;
@@ -31,6 +33,7 @@ pub mod link_name;
 pub mod login_attempts;
 pub mod message;
 pub mod names;
+pub mod notification;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
@@ -41,6 +44,7 @@ mod sealing;
 pub mod secret_bytes;
 pub mod secrets;
 pub mod setting_error;
+pub mod tls_listener;
 pub mod token;
 pub mod transition;
 pub mod unit;

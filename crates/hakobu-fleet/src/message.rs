@@ -66,6 +66,8 @@ pub enum BrokerRequest {
     },
     /// The broker ends, and has no units.
     Leave,
+    /// Answers an errand.
+    ErrandDone(Box<ErrandAnswer>),
 }
 
 /// A lease, as its broker names it.
@@ -135,6 +137,8 @@ pub struct BrokerOrders {
     pub is_draining: bool,
     /// An order for each unit of the report, in its order.
     pub units: Vec<UnitOrder>,
+    /// Errands to begin with.
+    pub errands: Vec<SentErrand>,
 }
 
 /// The wish for a unit.
@@ -254,6 +258,26 @@ pub struct UnitOffer {
     pub run: RunId,
     /// The units.
     pub units: Vec<UnitKey>,
+}
+
+/// An errand: a short request of the interface, which changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentErrand {
+    /// Its number.
+    pub id: u64,
+    /// The time within which it must be answered, in milliseconds.
+    pub limit_ms: u64,
+    /// The JSON of a [`crate::errand::Errand`].
+    pub errand: String,
+}
+
+/// The answer to an errand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrandAnswer {
+    /// The number of the errand.
+    pub id: u64,
+    /// The JSON of a [`crate::errand::ErrandResult`], or the error.
+    pub result: std::result::Result<String, SentError>,
 }
 
 impl From<&OpenDirectoryRow> for SentDirectory {

@@ -3,9 +3,12 @@
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::request::CopyRequest;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::relationship::Relationship;
 
 /// The command of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunVerb {
     /// Copies.
@@ -44,6 +47,21 @@ pub struct FleetRequest {
     pub verify: bool,
 }
 
+/// The options of a relationship, as [`Relationship::options`] keeps them: those of its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunOptions {
+    /// The command.
+    #[serde(default)]
+    pub verb: RunVerb,
+    /// Further arguments of the command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// True if the target is compared with the source at the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verify: bool,
+}
+
 /// A location as a user types it. One that is not UTF-8 is a list of bytes in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocationText(pub Vec<u8>);
@@ -74,7 +92,39 @@ impl<'de> Deserialize<'de> for LocationText {
     }
 }
 
+impl RunOptions {
+    /// Reads the options of a relationship.
+    ///
+    /// # Errors
+    /// `Usage` if they are none.
+    pub fn parse(json: &str) -> Result<Self> {
+        serde_json::from_str(json).map_err(|error| {
+            Error::new(ErrorKind::Usage, "reading the options of a relationship", error.to_string())
+        })
+    }
+
+    /// Returns their JSON.
+    ///
+    /// # Errors
+    /// `Usage`; there is none for options that were checked.
+    pub fn json(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|error| {
+            Error::new(ErrorKind::Usage, "writing the options of a relationship", error.to_string())
+        })
+    }
+}
+
 impl FleetRequest {
+    /// Returns the request of the next run of a relationship.
+    ///
+    /// # Errors
+    /// `Usage` if its options are none.
+    pub fn of(relationship: &Relationship) -> Result<Self> {
+        let RunOptions { verb, arguments, verify } = RunOptions::parse(&relationship.options)?;
+        let sources = relationship.sources.iter().cloned().map(LocationText).collect();
+        Ok(Self { verb, sources, target: LocationText(relationship.target.clone()), arguments, verify })
+    }
+
     /// Reads the JSON of a request.
     ///
     /// # Errors

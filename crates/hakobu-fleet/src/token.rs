@@ -4,6 +4,7 @@ use std::fmt;
 
 use hakobu_core::error::Result;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::ids::{Moment, TokenId};
 use crate::limits::check_at_most;
@@ -41,7 +42,7 @@ impl fmt::Debug for TokenHash {
 }
 
 /// The role of a token: each may do what those before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRole {
     /// Sees everything except secrets.

@@ -2,12 +2,13 @@
 
 use hakobu_core::counters::CounterTotals;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 macro_rules! unit_counters {
     ($( $name:ident ),* $(,)?) => {
         /// The counters of committed units, with the meaning that they have in [`CounterTotals`]. They are kept by their names,
         /// so that a later version may have others.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         #[serde(default)]
         #[allow(missing_docs)]
         pub struct UnitCounters { $( pub $name: u64, )* }

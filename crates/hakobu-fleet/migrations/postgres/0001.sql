@@ -67,6 +67,8 @@ CREATE TABLE run (
   started BIGINT NOT NULL,
   ended BIGINT,
   outcome TEXT,
+  paused BIGINT NOT NULL DEFAULT 0,
+  limits TEXT,
   -- 1 if the rows that only a run needs which has not ended are deleted.
   swept BIGINT NOT NULL
 );

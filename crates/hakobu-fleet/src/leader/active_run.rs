@@ -6,6 +6,7 @@ use hakobu_core::error::{Error, Result};
 
 use crate::ids::{Epoch, Moment, UnitId, UnitKey};
 use crate::ledger::Ledger;
+use crate::limits_setting::LimitsSetting;
 use crate::message::UnitProgress;
 use crate::names::BrokerName;
 use crate::run::RunRow;
@@ -73,8 +74,10 @@ pub struct ActiveRun {
     has_more: bool,
     /// The last error with which a broker returned a unit.
     pub last_error: Option<Error>,
-    /// True if nothing is leased for the present.
-    pub is_paused: bool,
+    /// True if its schedule has a blackout now.
+    pub is_blackout: bool,
+    /// The limits, over all brokers.
+    pub limits: Option<LimitsSetting>,
 }
 
 impl ActiveRun {
@@ -82,7 +85,7 @@ impl ActiveRun {
     ///
     /// # Errors
     /// Those of reading its request.
-    pub fn new(row: RunRow) -> Result<Self> {
+    pub fn new(row: RunRow, limits: Option<LimitsSetting>) -> Result<Self> {
         let request = FleetRequest::parse(&row.request)?;
         Ok(Self {
             row,
@@ -93,7 +96,8 @@ impl ActiveRun {
             read_to: None,
             has_more: true,
             last_error: None,
-            is_paused: false,
+            is_blackout: false,
+            limits,
         })
     }
 
@@ -122,14 +126,19 @@ impl ActiveRun {
         Ok(())
     }
 
+    /// Returns true if nothing of it moves now.
+    pub fn rests(&self) -> bool {
+        self.row.is_paused || self.is_blackout
+    }
+
     /// Returns true if a unit could be leased now.
     pub fn has_ready(&self, now_ms: u64) -> bool {
-        !self.is_paused && self.ready.iter().any(|unit| unit.not_before_ms <= now_ms)
+        !self.rests() && self.ready.iter().any(|unit| unit.not_before_ms <= now_ms)
     }
 
     /// Takes a ready unit: one of those that were offered, or else the earliest.
     pub fn take_ready(&mut self, offered: &[UnitKey], now_ms: u64) -> Option<ReadyUnit> {
-        if self.is_paused {
+        if self.rests() {
             return None;
         }
         let may = |unit: &ReadyUnit| unit.not_before_ms <= now_ms;

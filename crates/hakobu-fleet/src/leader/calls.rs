@@ -9,8 +9,8 @@ use crate::change::{LedgerChange, UnitResult};
 use crate::ids::UnitKey;
 use crate::limits::{check_at_most, shortened};
 use crate::message::{
-    BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName,
-    SentLimits, UnitOrder, decode,
+    BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
+    decode,
 };
 use crate::names::{BrokerName, GroupName};
 use crate::run::STEP_UNITS_MAX;
@@ -73,6 +73,10 @@ impl Leader {
                 let counts = cause == RefuseCause::Failed;
                 self.pending.push((change, Then::Return { key: lease.key, counts, reply }));
             }
+            BrokerRequest::ErrandDone(answer) => {
+                self.errand_done(group, &broker, *answer);
+                send(reply, &LeaderAnswer::Done);
+            }
             BrokerRequest::Leave => {
                 self.brokers.remove(&broker);
                 send(reply, &LeaderAnswer::Done);
@@ -115,7 +119,8 @@ impl Leader {
             let Some(leased) = leased else { return UnitOrder::Stop };
             leased.ends_ms = now_ms.saturating_add(lease_ms);
             leased.progress = Some(unit.clone());
-            UnitOrder::Continue { lease_ms, splits: leased.splits, limits: SentLimits::default() }
+            let splits = leased.splits;
+            UnitOrder::Continue { lease_ms, splits, limits: self.unit_limits(unit.lease.key.run) }
         });
         let units = units.collect();
         let Some(live) = self.brokers.get_mut(broker) else { return LeaderAnswer::Done };
@@ -128,7 +133,8 @@ impl Leader {
             let sighting = BrokerSighting { name: broker.clone(), group: group.clone(), version, now };
             self.pending.push((LedgerChange::SeeBroker(sighting), Then::Nothing));
         }
-        LeaderAnswer::Orders(BrokerOrders { is_draining, units })
+        let errands = if report.is_ending { Vec::new() } else { self.errands_for(group, broker) };
+        LeaderAnswer::Orders(BrokerOrders { is_draining, units, errands })
     }
 
     fn is_draining_in_ledger(&mut self, broker: &BrokerName) -> bool {
@@ -156,7 +162,7 @@ impl Leader {
     ) {
         let is_welcome = self.brokers.get(&broker).is_some_and(|live| !live.is_draining && !live.is_ending);
         let ready = match is_welcome {
-            true => self.take_ready(group, offered),
+            true => self.take_ready(group, &broker, offered),
             false => Ok(None),
         };
         let unit = match ready {

@@ -2,6 +2,7 @@
 
 use hakobu_core::error::{Error, Result};
 
+use super::fleet_limits::saved_limits;
 use super::phases::{NextStep, next_step};
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
 use crate::bus::ReplyTo;
@@ -10,7 +11,7 @@ use crate::ids::{Epoch, Moment, RunId, UnitKey};
 use crate::leader::active_run::ReadyUnit;
 use crate::lease::Lease;
 use crate::link_name::PackLimits;
-use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName, SentLimits};
+use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName};
 use crate::names::{BrokerName, GroupName};
 use crate::run::{RunEnd, RunOutcome, RunPhase};
 use crate::run_report;
@@ -19,10 +20,16 @@ use crate::unit::UnitWork;
 
 impl Leader {
     /// Takes a ready unit for a group. Runs take turns.
-    pub(super) fn take_ready(&mut self, group: &GroupName, offered: &[UnitKey]) -> Result<Option<ReadyUnit>> {
+    pub(super) fn take_ready(
+        &mut self,
+        group: &GroupName,
+        broker: &BrokerName,
+        offered: &[UnitKey],
+    ) -> Result<Option<ReadyUnit>> {
         let (_, now_ms) = self.now();
         let last = self.last_run.get(group).copied();
-        let of_group = self.runs.iter().filter(|(_, run)| run.row.group == *group);
+        let of_group =
+            self.runs.iter().filter(|(_, run)| run.row.group == *group && !run.is_full_for(broker));
         let mut turns: Vec<RunId> = of_group.map(|(id, _)| *id).collect();
         let next = last.map_or(0, |last| turns.partition_point(|run| *run <= last));
         let next = next.min(turns.len());
@@ -127,7 +134,7 @@ impl Leader {
             lease: LeaseName { key: *key, epoch: *epoch, token },
             lease_ms,
             request: run.row.request.clone(),
-            limits: SentLimits::default(),
+            limits: self.unit_limits(key.run),
             work,
         }))
     }
@@ -214,10 +221,16 @@ impl Leader {
         let run = match self.runs.entry(id) {
             std::collections::btree_map::Entry::Occupied(there) => {
                 let run = there.into_mut();
+                if run.row.limits != row.limits {
+                    run.limits = saved_limits(&mut *self.ledger, &row)?;
+                }
                 run.row = row;
                 run
             }
-            std::collections::btree_map::Entry::Vacant(free) => free.insert(ActiveRun::new(row)?),
+            std::collections::btree_map::Entry::Vacant(free) => {
+                let limits = saved_limits(&mut *self.ledger, &row)?;
+                free.insert(ActiveRun::new(row, limits)?)
+            }
         };
         if run.row.units.open() > 0 {
             return Ok(());
@@ -262,20 +275,11 @@ impl Leader {
         match self.end(id, RunOutcome::Cancelled, None) {
             Ok(end) => {
                 let change = audited(LedgerChange::EndRun(Box::new(end)));
-                self.runs.remove(&id);
+                let ended = self.runs.remove(&id);
                 self.pending.push((change, Then::Tell(reply)));
+                ended.and_then(|run| run.row.relationship).into_iter().for_each(|id| self.plan_after_run(id));
             }
             Err(error) => reply(Err(error)),
         }
-    }
-
-    /// Pauses a run, or lets it go on. Units under way are paused by their limits.
-    ///
-    /// # Errors
-    /// `NotFound` if no such run is under way.
-    pub fn pause_run(&mut self, id: RunId, is_paused: bool) -> Result<()> {
-        let run = self.runs.get_mut(&id).ok_or_else(|| no_such("run under way"))?;
-        run.is_paused = is_paused;
-        Ok(())
     }
 }

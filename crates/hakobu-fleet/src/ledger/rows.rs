@@ -19,7 +19,7 @@ use crate::unit::UnitRecord;
 
 /// The columns of [`run_row`].
 pub(super) const RUN_COLUMNS: &str = "id, relationship, broker_group, request, phase, step, cursor, units_added, units_committed, \
-     units_given_up, counters, failures, forecast, started, ended, outcome";
+     units_given_up, counters, failures, forecast, started, ended, outcome, paused, limits";
 /// The columns of [`unit_record`], of the tables `unit` and `run`.
 pub(super) const UNIT_COLUMNS: &str =
     "unit.run, unit.id, run.broker_group, unit.epoch, unit.attempts, unit.broker, unit.deadline";
@@ -143,6 +143,8 @@ pub(super) fn run_row(row: &dyn TableRow) -> Result<RunRow> {
         started: id::<Moment>(row, 13)?,
         ended: optional_id(row, 14)?,
         outcome: outcome.is_some().then(|| named(row, 15, RunOutcome::from_name)).transpose()?,
+        is_paused: number(row, 16)? != 0,
+        limits: optional(row, 17)?,
     })
 }
 

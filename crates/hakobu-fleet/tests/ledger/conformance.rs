@@ -654,7 +654,7 @@ fn the_longest_paths_are_kept(ledger: &mut dyn Ledger) {
     let leased = lease(ledger, key, "one", 0);
     assert_eq!(apply(ledger, commit_change(key, "one", leased.epoch, again)), LedgerAnswer::Committed);
     for limit in [1, 9] {
-        let limits = PackLimits { names: limit, path_bytes: 1 << 20 };
+        let limits = PackLimits { names: limit, path_bytes: 1 << 20, mixes_depths: false };
         let (mut after, mut seen) = (None, Vec::new());
         while let Some(pack) = ledger.directory_pack(run, after.as_ref(), limits).unwrap() {
             seen.extend(pack.directories.into_iter().map(|row| row.path));
@@ -695,7 +695,7 @@ fn a_commit_with_many_rows_is_kept(ledger: &mut dyn Ledger) {
     let run = with_rows(ledger, result);
     assert_eq!(ledger.failure_counts(run).unwrap(), [(ErrorKind::Io, count)]);
     assert_eq!(ledger.failures(run, None, None, usize::MAX).unwrap().len(), PAGE_ROWS_MAX);
-    let limits = PackLimits { names: 5000, path_bytes: 1 << 30 };
+    let limits = PackLimits { names: 5000, path_bytes: 1 << 30, mixes_depths: false };
     let (mut after, mut names) = (None, 0);
     while let Some(pack) = ledger.link_pack(run, after.as_ref(), limits).unwrap() {
         names += pack.groups.iter().map(|group| group.names.len()).sum::<usize>();

@@ -6,7 +6,7 @@
 mod azurite;
 mod fake_gcs;
 mod moto;
-mod program;
+pub(crate) mod program;
 mod versitygw;
 
 use std::fs;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::rand;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -14,7 +13,7 @@ use super::group_task::GroupTask;
 use super::link::{LinkObserver, NatsLink, NatsState};
 use super::offer_stream::{OfferStream, SharedPlace};
 use super::settings::NatsSettings;
-use super::{runtime, subjects};
+use super::{random_number, runtime, subjects};
 use crate::bus::{CallSink, LeaderBus};
 use crate::names::GroupName;
 
@@ -118,12 +117,4 @@ impl Drop for NatsLeaderBus {
         }
         runtime.shutdown_timeout(END_LIMIT);
     }
-}
-
-/// Returns a random number.
-pub(super) fn random_number() -> Result<u64> {
-    let mut bytes = [0; 8];
-    rand::fill(&mut bytes)
-        .map_err(|_| Error::new(ErrorKind::Io, "drawing a random number", "the system has none"))?;
-    Ok(u64::from_le_bytes(bytes))
 }

@@ -222,6 +222,12 @@ impl Ledger for PostgresLedger {
         self.list(&sql, values![after, group, page(limit)], |row| broker_record(row))
     }
 
+    fn broker(&mut self, name: &BrokerName) -> Result<Option<BrokerRecord>> {
+        let sql = format!("SELECT {BROKER_COLUMNS} FROM broker WHERE name = $1");
+        let found = self.list(&sql, values![name.as_str().to_owned()], |row| broker_record(row))?;
+        Ok(found.into_iter().next())
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         let sql = format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id");
         self.list(&sql, values![], |row| token_record(row))

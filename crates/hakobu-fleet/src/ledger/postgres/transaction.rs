@@ -169,7 +169,8 @@ impl Tables for OpenTransaction<'_> {
 
     fn update_run(&mut self, run: &RunRow) -> Result<()> {
         let sql = "UPDATE run SET phase = $1, step = $2, cursor = $3, units_added = $4, units_committed = $5, \
-                   units_given_up = $6, counters = $7, failures = $8, forecast = $9, ended = $10, outcome = $11 WHERE id = $12";
+                   units_given_up = $6, counters = $7, failures = $8, forecast = $9, ended = $10, outcome = $11, paused = $12, \
+                   limits = $13 WHERE id = $14";
         let values = values![
             run.phase.name(),
             signed(run.step),
@@ -182,6 +183,8 @@ impl Tables for OpenTransaction<'_> {
             run.forecast.as_deref().map(storable),
             run.ended.map(Moment::signed),
             run.outcome.map(|outcome| outcome.name()),
+            i64::from(run.is_paused),
+            run.limits.as_deref().map(storable),
             run.id.signed(),
         ];
         self.execute(sql, values);

@@ -56,7 +56,7 @@ impl Tables for OpenTransaction<'_> {
     fn insert_run(&mut self, run: &NewRun) -> Result<RunRow> {
         let new = run.record(RunId::default());
         let sql = "INSERT INTO run (relationship, broker_group, request, phase, step, cursor, units_added, units_committed, \
-                   units_given_up, counters, failures, started, swept) VALUES (?, ?, ?, ?, 0, x'', 0, 0, 0, ?, 0, ?, 0)";
+                   units_given_up, counters, failures, started, paused, swept) VALUES (?, ?, ?, ?, 0, x'', 0, 0, 0, ?, 0, ?, 0, 0)";
         let values = params![
             new.relationship.map(RelationshipId::signed),
             new.group.as_str(),
@@ -81,7 +81,7 @@ impl Tables for OpenTransaction<'_> {
 
     fn update_run(&mut self, run: &RunRow) -> Result<()> {
         let sql = "UPDATE run SET phase = ?, step = ?, cursor = ?, units_added = ?, units_committed = ?, units_given_up = ?, \
-                   counters = ?, failures = ?, forecast = ?, ended = ?, outcome = ? WHERE id = ?";
+                   counters = ?, failures = ?, forecast = ?, ended = ?, outcome = ?, paused = ?, limits = ? WHERE id = ?";
         let values = params![
             run.phase.name(),
             signed(run.step),
@@ -94,6 +94,8 @@ impl Tables for OpenTransaction<'_> {
             run.forecast,
             run.ended.map(Moment::signed),
             run.outcome.map(|outcome| outcome.name()),
+            i64::from(run.is_paused),
+            run.limits,
             run.id.signed(),
         ];
         self.execute(sql, values)

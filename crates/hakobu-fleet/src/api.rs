@@ -1,0 +1,31 @@
+//! The interface of the control plane over HTTP: for programs, for `hakobu fleet`, and for the page.
+//!
+//! Numbers are JSON numbers. Those of rows, revisions and moments are always below 2⁵³; counters of bytes are exact as well, but a
+//! reader whose numbers are floating point rounds them above 9 petabytes, to one part in 10¹⁵.
+
+mod access;
+pub mod byte_text;
+pub mod caller;
+pub mod errands;
+mod events;
+mod failures;
+mod fleet;
+pub mod fleet_view;
+mod forecast;
+mod glimpse;
+mod health;
+pub mod listing;
+mod metrics;
+mod overview;
+pub mod problem;
+pub mod relationship_view;
+mod relationships;
+mod request_counts;
+mod router;
+pub mod run_view;
+mod runs;
+mod sessions;
+mod state;
+
+pub use router::{document, router};
+pub use state::{ApiSettings, ApiState};

@@ -1,0 +1,185 @@
+//! A look at the leader: what the interface copies from it at a time, and from then on needs no leader for.
+
+use hakobu_core::error::Result;
+
+use super::fleet_view::{BrokerState, BrokerView};
+use super::problem::Problem;
+use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
+use crate::broker::BrokerRecord;
+use crate::ids::{Moment, RelationshipId};
+use crate::leader::{ActiveRun, Leader, LiveBroker};
+use crate::limits_setting::LimitsSetting;
+use crate::names::{BrokerName, GroupName};
+use crate::relationship::RelationshipRecord;
+use crate::run::RunRow;
+use crate::run_request::FleetRequest;
+use crate::token::TokenRecord;
+
+/// The number of relationships that are read at a time.
+pub const GLIMPSE_RELATIONSHIPS: usize = 500;
+/// The number of the latest runs that are read each time: those that started or ended since the last look are among them.
+const RECENT_RUNS: usize = 32;
+/// The maximum number of brokers that are shown.
+const BROKERS_SHOWN_MAX: usize = 10_000;
+
+/// A run under way.
+#[derive(Clone, Debug)]
+pub struct RunGlimpse {
+    /// Its row.
+    pub row: RunRow,
+    /// Its request.
+    pub request: FleetRequest,
+    /// True if somebody paused it.
+    pub is_paused: bool,
+    /// Its limits.
+    pub limits: Option<LimitsSetting>,
+    /// The brokers that work on it.
+    pub brokers: Vec<RunBroker>,
+    /// The numbers of units.
+    pub units: RunUnits,
+    /// The last error with which a broker returned a unit.
+    pub last_error: Option<Problem>,
+}
+
+/// A look at the leader.
+#[derive(Debug)]
+pub struct FleetGlimpse {
+    /// The moment.
+    pub now: Moment,
+    /// The runs under way.
+    pub open: Vec<RunGlimpse>,
+    /// The latest runs.
+    pub recent: Vec<RunRow>,
+    /// Relationships behind the last one that was read before.
+    pub relationships: Vec<RelationshipRecord>,
+    /// The brokers.
+    pub brokers: Vec<BrokerView>,
+    /// The limits of groups.
+    pub group_limits: Vec<(GroupName, LimitsSetting)>,
+    /// The tokens.
+    pub tokens: Vec<TokenRecord>,
+    /// The error of the ledger, while it does not work.
+    pub ledger_error: Option<Problem>,
+}
+
+impl FleetGlimpse {
+    /// Looks at the leader.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    pub fn take(leader: &mut Leader, after: Option<RelationshipId>) -> Result<Self> {
+        let now = leader.clock().moment();
+        let open = leader.active_runs().values().map(open_run).collect();
+        let ledger_error = leader.ledger_error().map(Problem::from);
+        let records = leader.ledger().brokers(None, None, BROKERS_SHOWN_MAX)?;
+        let brokers: Vec<_> = records.iter().map(|record| broker(leader, record)).collect();
+        let group_limits =
+            leader.all_group_limits().map(|(group, limits)| (group.clone(), limits.clone())).collect();
+        Ok(Self {
+            now,
+            open,
+            brokers,
+            group_limits,
+            ledger_error,
+            recent: leader.ledger().runs(None, None, RECENT_RUNS)?,
+            relationships: leader.ledger().relationships(after, GLIMPSE_RELATIONSHIPS)?,
+            tokens: leader.ledger().tokens()?,
+        })
+    }
+}
+
+fn open_run(run: &ActiveRun) -> RunGlimpse {
+    let mut brokers: Vec<RunBroker> = Vec::new();
+    for (id, unit) in &run.leased {
+        let name = unit.broker.as_str();
+        let index = brokers.iter().position(|broker| broker.broker == name).unwrap_or_else(|| {
+            brokers.push(RunBroker { broker: name.to_owned(), units: Vec::new() });
+            brokers.len() - 1
+        });
+        let progress = unit.progress.as_ref();
+        let number = |of: fn(&crate::message::UnitProgress) -> u64| progress.map_or(0, of);
+        brokers[index].units.push(RunLane {
+            unit: id.get(),
+            running_ms: number(|progress| progress.running_ms),
+            entries_found: number(|progress| progress.entries),
+            entries_done: number(|progress| progress.entries_done),
+            bytes_done: number(|progress| progress.bytes),
+            failures: number(|progress| progress.failures),
+            lanes: number(|progress| u64::from(progress.lanes)),
+            limited_by: progress.map(|progress| progress.limited_by.clone()).unwrap_or_default(),
+        });
+    }
+    brokers.sort_by(|one, other| one.broker.cmp(&other.broker));
+    RunGlimpse {
+        row: run.row.clone(),
+        request: run.request.clone(),
+        is_paused: run.row.is_paused,
+        limits: run.limits.clone(),
+        brokers,
+        units: units(&run.row, run.leased.len()),
+        last_error: run.last_error.as_ref().map(Problem::from),
+    }
+}
+
+/// Returns the numbers of units of a run.
+pub fn units(row: &RunRow, leased: usize) -> RunUnits {
+    RunUnits {
+        added: row.units.added,
+        committed: row.units.committed,
+        given_up: row.units.given_up,
+        leased: leased as u64,
+    }
+}
+
+/// Returns the state of a run under way.
+pub fn open_state(run: &RunGlimpse) -> RunState {
+    RunState::of(&run.row, run.is_paused || run.limits.as_ref().is_some_and(|limits| limits.paused))
+}
+
+fn broker(leader: &Leader, record: &BrokerRecord) -> BrokerView {
+    let live = leader.live_brokers().get(&record.name);
+    let now_ms = leader.clock().elapsed_ms();
+    let silent_ms = live.map_or(0, |live| now_ms.saturating_sub(live.seen_ms));
+    let last_seen_ms = match live {
+        Some(_) => record.last_seen.get().max(leader.clock().moment().get().saturating_sub(silent_ms)),
+        None => record.last_seen.get(),
+    };
+    let mut runs: Vec<u64> = live.iter().flat_map(|live| &live.units).map(|unit| unit.run.get()).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    BrokerView {
+        name: record.name.to_string(),
+        group: record.group.to_string(),
+        version: record.version.clone(),
+        state: broker_state(live, record.is_draining, silent_ms),
+        is_draining: record.is_draining,
+        slots: live.map_or(0, |live| u64::from(live.slots)),
+        units: live.map_or(0, |live| live.units.len() as u64),
+        runs,
+        first_seen_ms: record.first_seen.get(),
+        last_seen_ms,
+    }
+}
+
+/// The time after which a silent broker is shown as away, in milliseconds.
+const AWAY_AFTER_MS: u64 = 20_000;
+
+fn broker_state(live: Option<&LiveBroker>, is_draining: bool, silent_ms: u64) -> BrokerState {
+    match live {
+        None => BrokerState::Away,
+        Some(_) if silent_ms >= AWAY_AFTER_MS => BrokerState::Away,
+        Some(live) if live.is_ending => BrokerState::Ending,
+        Some(_) if is_draining => BrokerState::Draining,
+        Some(live) if live.units.is_empty() => BrokerState::Idle,
+        Some(_) => BrokerState::Busy,
+    }
+}
+
+/// Returns a broker by its name, as the ledger and the leader know it now.
+///
+/// # Errors
+/// Those of the ledger.
+pub fn one_broker(leader: &mut Leader, name: &BrokerName) -> Result<Option<BrokerView>> {
+    let record = leader.ledger().broker(name)?;
+    Ok(record.map(|record| broker(leader, &record)))
+}

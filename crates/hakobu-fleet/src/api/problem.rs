@@ -1,0 +1,172 @@
+//! Errors as the interface answers them: one form for all.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hakobu_core::error::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::change::LedgerRefusal;
+use crate::failure::name_of_kind;
+use crate::setting_error::SettingError;
+
+/// An error for people and programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The kind, by which programs decide: `usage`, `not_found`, `unauthenticated`, `forbidden`, `other_revision`, ...
+    pub kind: String,
+    /// The operation, the object and the cause, in words.
+    pub message: String,
+    /// The remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The field of the request that is at fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The column within the field, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+}
+
+/// A problem with its status. It is kept apart, because results are moved often.
+#[derive(Debug)]
+pub struct ApiError(Box<ApiErrorParts>);
+
+#[derive(Debug)]
+struct ApiErrorParts {
+    status: StatusCode,
+    problem: Problem,
+    retry_after_s: Option<u64>,
+}
+
+/// The result of a call.
+pub type ApiResult<T> = Result<T, ApiError>;
+
+impl ApiError {
+    /// Creates an error.
+    pub fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
+        let problem = Problem { kind: kind.to_owned(), message: message.into(), ..Problem::default() };
+        Self(Box::new(ApiErrorParts { status, problem, retry_after_s: None }))
+    }
+
+    /// Returns the error for something that does not exist.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
+    }
+
+    /// Returns the error for a request that is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "usage", message)
+    }
+
+    /// Adds a remedy.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.problem.hint = Some(hint.into());
+        self
+    }
+
+    /// Names the field at fault.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Self {
+        self.0.problem.field = Some(field.into());
+        self
+    }
+
+    /// Sets the time after which the call may be repeated.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.0.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// Returns the status.
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// Returns a setting's error within a field.
+    pub fn setting(field: &str, error: SettingError) -> Self {
+        let error = error.within(field);
+        let mut answer = Self::usage(error.to_string()).field(error.field);
+        answer.0.problem.column = error.column.map(|column| column as u64);
+        answer
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let ApiErrorParts { status, problem, retry_after_s } = *self.0;
+        let mut response = (status, Json(problem)).into_response();
+        if let Some(seconds) = retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        Self {
+            kind: name_of_kind(error.kind).to_owned(),
+            message: error.to_string(),
+            hint: error.hint.as_deref().map(str::to_owned),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let status = match error.kind {
+            ErrorKind::Usage | ErrorKind::Unsupported | ErrorKind::Requirement => StatusCode::BAD_REQUEST,
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Conflict | ErrorKind::Locked | ErrorKind::Refused => StatusCode::CONFLICT,
+            ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+            ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+            ErrorKind::TimedOut | ErrorKind::ConnectionLost => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let retry_after_s = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(2);
+        Self(Box::new(ApiErrorParts { status, problem: Problem::from(&error), retry_after_s }))
+    }
+}
+
+impl From<LedgerRefusal> for ApiError {
+    fn from(refusal: LedgerRefusal) -> Self {
+        let (status, words, hint) = match refusal {
+            LedgerRefusal::UnknownRun => (StatusCode::NOT_FOUND, "there is no such run", None),
+            LedgerRefusal::UnknownRelationship => {
+                (StatusCode::NOT_FOUND, "there is no such relationship", None)
+            }
+            LedgerRefusal::UnknownBroker => (StatusCode::NOT_FOUND, "there is no such broker", None),
+            LedgerRefusal::UnknownToken => (StatusCode::NOT_FOUND, "there is no such token", None),
+            LedgerRefusal::RunEnded => (StatusCode::CONFLICT, "the run has ended", None),
+            LedgerRefusal::RunOpen => (
+                StatusCode::CONFLICT,
+                "a run of this relationship is under way",
+                Some("wait until it has ended, or cancel it"),
+            ),
+            LedgerRefusal::OtherRevision => (
+                StatusCode::CONFLICT,
+                "somebody else has changed the relationship meanwhile",
+                Some("read it again, and make the change in what it is now"),
+            ),
+            LedgerRefusal::NameTaken => {
+                (StatusCode::CONFLICT, "another relationship has this name", Some("choose another name"))
+            }
+            LedgerRefusal::TokenTaken => (StatusCode::CONFLICT, "the token is there already", None),
+            _ => (StatusCode::CONFLICT, "the state of the run does not allow this now", None),
+        };
+        let error = Self::new(status, refusal.name(), words);
+        match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Relationships as the interface shows and takes them.
+
+use hakobu_core::error::Result;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::byte_text::ByteText;
+use super::problem::{ApiError, ApiResult};
+use super::run_view::{RequestView, RunView};
+use crate::limits_setting::LimitsSetting;
+use crate::names::GroupName;
+use crate::relationship::{CredentialReference, Relationship, RelationshipRecord};
+use crate::run_request::{FleetRequest, RunOptions};
+use crate::schedule::{Schedule, ScheduleSetting};
+
+/// The state of a relationship: that of its run under way, or else of its last run. The first ones need somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RelationshipState {
+    /// The last run could not go on.
+    Failed,
+    /// Entries failed in the last run.
+    Partial,
+    /// A run is under way.
+    Running,
+    /// The run under way is paused.
+    Paused,
+    /// The last run was cancelled.
+    Cancelled,
+    /// There was no run.
+    New,
+    /// The last run was complete.
+    Complete,
+}
+
+/// The place of credentials. What is sealed is never shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum CredentialView {
+    /// A file on the broker.
+    File {
+        /// Its path.
+        path: String,
+    },
+    /// A variable of the broker's environment.
+    Environment {
+        /// Its name.
+        name: String,
+    },
+    /// Credentials that are sealed in the ledger. Where a relationship is changed, it stands for those that are there.
+    Sealed,
+}
+
+/// A relationship to make, or its new form.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RelationshipInput {
+    /// The name, of which there is one.
+    pub name: String,
+    /// The group whose brokers reach both locations.
+    pub group: String,
+    /// Locations and options.
+    pub request: RequestView,
+    /// The schedule; none if it runs on request only.
+    #[serde(default)]
+    pub schedule: Option<ScheduleSetting>,
+    /// The limits of each run.
+    #[serde(default)]
+    pub limits: Option<LimitsSetting>,
+    /// The notification.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub notification: Option<Value>,
+    /// The person who answers for it; whoever asks if it is empty.
+    #[serde(default)]
+    pub owner: String,
+    /// The places of the credentials.
+    #[serde(default)]
+    pub credentials: Vec<CredentialView>,
+}
+
+/// The new form of a relationship.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RelationshipUpdate {
+    /// The revision that is changed: with another one, the change is refused (409).
+    pub revision: u64,
+    /// The new form.
+    pub relationship: RelationshipInput,
+}
+
+/// A relationship in a list.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RelationshipSummary {
+    /// The number.
+    pub id: u64,
+    /// The name.
+    pub name: String,
+    /// The group.
+    pub group: String,
+    /// The person who answers for it.
+    pub owner: String,
+    /// The first source.
+    pub source: ByteText,
+    /// The number of sources.
+    pub sources: u64,
+    /// The target.
+    pub target: ByteText,
+    /// The state.
+    pub state: RelationshipState,
+    /// The last run, or the one under way.
+    pub last_run: Option<RunView>,
+    /// The next start by the schedule, in milliseconds since 1970.
+    pub next_start_ms: Option<u64>,
+    /// The schedule in words (English).
+    pub schedule_words: Option<String>,
+}
+
+/// A relationship.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RelationshipView {
+    /// The number.
+    pub id: u64,
+    /// The revision, which a change needs to name.
+    pub revision: u64,
+    /// The moment of the last change, in milliseconds since 1970.
+    pub changed_ms: u64,
+    /// The relationship.
+    pub relationship: RelationshipInput,
+    /// The state.
+    pub state: RelationshipState,
+    /// The last run, or the one under way.
+    pub last_run: Option<RunView>,
+    /// The next start by the schedule, in milliseconds since 1970.
+    pub next_start_ms: Option<u64>,
+    /// The schedule in words (English).
+    pub schedule_words: Option<String>,
+}
+
+impl From<&CredentialReference> for CredentialView {
+    fn from(reference: &CredentialReference) -> Self {
+        match reference {
+            CredentialReference::File(path) => Self::File { path: path.clone() },
+            CredentialReference::Environment(name) => Self::Environment { name: name.clone() },
+            CredentialReference::Sealed(_) => Self::Sealed,
+        }
+    }
+}
+
+impl RelationshipInput {
+    /// Returns the form of a relationship.
+    ///
+    /// # Errors
+    /// `Usage` if another version of the program wrote its settings.
+    pub fn of(relationship: &Relationship) -> Result<Self> {
+        let request = FleetRequest::of(relationship)?;
+        Ok(Self {
+            name: relationship.name.clone(),
+            group: relationship.group.to_string(),
+            request: RequestView::from(&request),
+            schedule: relationship.schedule.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+            limits: relationship.limits.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+            notification: relationship
+                .notification
+                .as_deref()
+                .and_then(|text| serde_json::from_str(text).ok()),
+            owner: relationship.owner.clone(),
+            credentials: relationship.credentials.iter().map(CredentialView::from).collect(),
+        })
+    }
+
+    /// Checks it, and returns the relationship. `before` is the one that it replaces.
+    ///
+    /// # Errors
+    /// The field at fault.
+    pub fn checked(
+        self,
+        before: Option<&RelationshipRecord>,
+        who: &str,
+    ) -> ApiResult<(Relationship, FleetRequest)> {
+        let group = GroupName::new(self.group).map_err(|error| ApiError::from(error).field("group"))?;
+        if let Some(schedule) = &self.schedule {
+            Schedule::new(schedule).map_err(|error| ApiError::setting("schedule", error))?;
+        }
+        if let Some(limits) = &self.limits {
+            limits.check().map_err(|error| ApiError::setting("limits", error))?;
+        }
+        let request = FleetRequest::from(self.request);
+        let options =
+            RunOptions { verb: request.verb, arguments: request.arguments.clone(), verify: request.verify };
+        let mut sealed = before.into_iter().flat_map(|before| &before.relationship.credentials);
+        let mut next_sealed = || sealed.find(|reference| matches!(reference, CredentialReference::Sealed(_)));
+        let credentials = self.credentials.into_iter().map(|view| match view {
+            CredentialView::File { path } => Ok(CredentialReference::File(path)),
+            CredentialView::Environment { name } => Ok(CredentialReference::Environment(name)),
+            CredentialView::Sealed => next_sealed().cloned().ok_or_else(|| {
+                ApiError::usage("credentials: there are no sealed ones to keep").field("credentials")
+            }),
+        });
+        let relationship = Relationship {
+            name: self.name,
+            group,
+            sources: request.sources.iter().map(|source| source.0.clone()).collect(),
+            target: request.target.0.clone(),
+            options: options.json()?,
+            schedule: self.schedule.map(|schedule| to_json(&schedule)).transpose()?,
+            limits: self.limits.map(|limits| to_json(&limits)).transpose()?,
+            notification: self.notification.map(|value| to_json(&value)).transpose()?,
+            owner: if self.owner.is_empty() { who.to_owned() } else { self.owner },
+            credentials: credentials.collect::<ApiResult<_>>()?,
+        };
+        relationship.check()?;
+        Ok((relationship, request))
+    }
+}
+
+fn to_json(value: &impl Serialize) -> ApiResult<String> {
+    serde_json::to_string(value).map_err(|error| ApiError::usage(error.to_string()))
+}

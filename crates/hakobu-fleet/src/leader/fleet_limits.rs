@@ -1,0 +1,114 @@
+//! Limits that hold over the whole fleet, divided among the units under way. They are changed while runs go on.
+
+use hakobu_core::error::Result;
+
+use super::{ActiveRun, Leader};
+use crate::ids::RunId;
+use crate::ledger::Ledger;
+use crate::limits_setting::{LEAST_BYTES_PER_SECOND, LimitsSetting};
+use crate::message::SentLimits;
+use crate::names::GroupName;
+use crate::run::RunRow;
+
+impl Leader {
+    /// Replaces the limits of a group. They last as long as this leader.
+    pub fn set_group_limits(&mut self, group: GroupName, limits: Option<LimitsSetting>) {
+        match limits {
+            Some(limits) => self.group_limits.insert(group, limits),
+            None => self.group_limits.remove(&group),
+        };
+    }
+
+    /// Returns the limits of groups.
+    pub fn all_group_limits(&self) -> impl Iterator<Item = (&GroupName, &LimitsSetting)> {
+        self.group_limits.iter()
+    }
+
+    /// Returns the limits of one unit of a run: its share in those of the run, and in those of the group.
+    pub(super) fn unit_limits(&self, run: RunId) -> SentLimits {
+        let Some(active) = self.runs.get(&run) else { return SentLimits::default() };
+        let of_run = active.limits.as_ref().map(|limits| share(limits, active.leased.len()));
+        let of_group = self.group_limits.get(&active.row.group).map(|limits| {
+            let runs = self.runs.values().filter(|other| other.row.group == active.row.group);
+            share(limits, runs.map(|run| run.leased.len()).sum())
+        });
+        let mut limits = match (of_run, of_group) {
+            (Some(one), Some(other)) => stricter(&one, &other),
+            (one, other) => one.or(other).unwrap_or_default(),
+        };
+        limits.is_paused |= active.rests();
+        limits
+    }
+}
+
+impl ActiveRun {
+    /// Returns true if as many brokers work on the run as its limits allow, and this is none of them.
+    pub(super) fn is_full_for(&self, broker: &crate::names::BrokerName) -> bool {
+        let Some(most) = self.limits.as_ref().and_then(|limits| limits.brokers) else { return false };
+        let brokers: std::collections::BTreeSet<_> = self.brokers().collect();
+        !brokers.contains(broker) && brokers.len() >= most as usize
+    }
+}
+
+/// Returns the limits of a run: its own, or those that its relationship has.
+pub(super) fn saved_limits(ledger: &mut dyn Ledger, row: &RunRow) -> Result<Option<LimitsSetting>> {
+    if let Some(json) = &row.limits {
+        return Ok(LimitsSetting::parse(json).ok());
+    }
+    let Some(id) = row.relationship else { return Ok(None) };
+    let record = ledger.relationship(id)?;
+    // Limits of a later version were refused when they were set here, so they do not hold here.
+    Ok(record.and_then(|record| record.relationship.limits).and_then(|json| LimitsSetting::parse(&json).ok()))
+}
+
+/// Returns the limits of one of so many units.
+fn share(limits: &LimitsSetting, units: usize) -> SentLimits {
+    let units = units.max(1) as u64;
+    SentLimits {
+        bytes_per_second: limits.bytes_per_second.map(|rate| (rate / units).max(LEAST_BYTES_PER_SECOND)),
+        operations_per_second: limits
+            .operations_per_second
+            .map(|rate| u32::try_from(u64::from(rate) / units).unwrap_or(u32::MAX).max(1)),
+        source_p99_ms: limits.source_p99_ms.map(|ms| ms.ceil().clamp(1.0, 60_000.0) as u32),
+        is_paused: limits.paused,
+    }
+}
+
+fn stricter(one: &SentLimits, other: &SentLimits) -> SentLimits {
+    fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+    SentLimits {
+        bytes_per_second: least(one.bytes_per_second, other.bytes_per_second),
+        operations_per_second: least(one.operations_per_second, other.operations_per_second),
+        source_p99_ms: least(one.source_p99_ms, other.source_p99_ms),
+        is_paused: one.is_paused || other.is_paused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_parts_and_never_nothing() {
+        let limits = LimitsSetting {
+            bytes_per_second: Some(90_000),
+            operations_per_second: Some(10),
+            source_p99_ms: Some(0.5),
+            ..LimitsSetting::default()
+        };
+        let one = share(&limits, 3);
+        assert_eq!((one.bytes_per_second, one.operations_per_second), (Some(30_000), Some(3)));
+        assert_eq!((one.source_p99_ms, one.is_paused), (Some(1), false));
+        let small = share(&limits, 1000);
+        assert_eq!((small.bytes_per_second, small.operations_per_second), (Some(10_000), Some(1)));
+        let paused = SentLimits { bytes_per_second: Some(20_000), is_paused: true, ..SentLimits::default() };
+        let both = stricter(&one, &paused);
+        assert_eq!((both.bytes_per_second, both.operations_per_second), (Some(20_000), Some(3)));
+        assert!(both.is_paused);
+    }
+}
