@@ -8,6 +8,7 @@ use hakobu_core::error::Result;
 use hakobu_core::event::{Event, Observer};
 use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
 use hakobu_fleet::bus::nats::leader::{NatsGroup, NatsLeaderBus};
+use hakobu_fleet::bus::nats::link::LinkObserver;
 use hakobu_fleet::bus::nats::settings::{NatsOptions, NatsSettings};
 use hakobu_fleet::bus::{CallSink, IncomingCall};
 use hakobu_fleet::names::{BrokerName, GroupName};
@@ -73,7 +74,8 @@ impl Passwords {
             settings: self.settings(url, &format!("control-{name}")),
             replicas: None,
         });
-        NatsLeaderBus::start(groups.to_vec(), &sink, &notices(), true).unwrap()
+        let told: LinkObserver = notices();
+        NatsLeaderBus::start(groups.to_vec(), &sink, &told, true).unwrap()
     }
 
     /// Starts the end of a broker.
@@ -138,5 +140,62 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(began.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A client of NATS that sends what it likes.
+pub struct RawClient {
+    runtime: tokio::runtime::Runtime,
+    pub client: async_nats::Client,
+}
+
+impl RawClient {
+    /// Connects as a user, with a beginning of the subjects for answers.
+    pub fn connect(url: &str, user: &str, inbox: &str) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let password = password(&user.replace('-', "_"));
+        let options = async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password)
+            .custom_inbox_prefix(inbox)
+            .event_callback(|event| async move { println!("{event}") });
+        let mut client = None;
+        wait_until("a connection", || {
+            client = runtime.block_on(options.clone().connect(url)).ok();
+            client.is_some()
+        });
+        Self { runtime, client: client.unwrap() }
+    }
+
+    pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
+    /// Sends a request and returns the answer, if there is one in time.
+    pub fn request(&self, subject: &str, payload: Vec<u8>) -> Option<Vec<u8>> {
+        let asking = self.client.request(subject.to_owned(), payload.into());
+        let answer = self.run(async { tokio::time::timeout(Duration::from_secs(2), asking).await });
+        answer.ok()?.ok().map(|message| message.payload.to_vec())
+    }
+
+    /// Publishes with a subject for the answer.
+    pub fn publish(&self, subject: &str, reply: &str, payload: Vec<u8>) {
+        self.run(async {
+            self.client
+                .publish_with_reply(subject.to_owned(), reply.to_owned(), payload.into())
+                .await
+                .unwrap();
+            self.client.flush().await.unwrap();
+        });
+    }
+
+    /// Returns the first message at a subject within some time, while something is done.
+    pub fn first_at(&self, subject: &str, act: impl FnOnce()) -> Option<async_nats::Message> {
+        use futures_util::StreamExt as _;
+        let mut messages = self.run(async {
+            let messages = self.client.subscribe(subject.to_owned()).await.unwrap();
+            self.client.flush().await.unwrap();
+            messages
+        });
+        act();
+        self.run(async { tokio::time::timeout(Duration::from_secs(1), messages.next()).await.ok().flatten() })
     }
 }
