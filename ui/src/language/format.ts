@@ -32,7 +32,8 @@ export function duration(milliseconds: number): string {
   return t('time.days', { d: Math.floor(hours / 24), h: hours % 24 })
 }
 
-const locales = { en: 'en-GB', ja: 'ja-JP' }
+// The order of year, month and day is the one that nobody misreads.
+const locales = { en: 'sv-SE', ja: 'ja-JP' }
 const formats = new Map<string, Intl.DateTimeFormat>()
 
 function format(style: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
@@ -60,7 +61,8 @@ export function clock(milliseconds: number): string {
 /** Returns a moment in another time zone, with its name. */
 export function momentIn(milliseconds: number, timeZone: string): string {
   try {
-    return format({ ...DAY, ...CLOCK, weekday: 'short', timeZone, timeZoneName: 'short' }).format(milliseconds)
+    const day = new Intl.DateTimeFormat(language.current, { weekday: 'short', timeZone }).format(milliseconds)
+    return `${format({ ...DAY, ...CLOCK, timeZone, timeZoneName: 'short' }).format(milliseconds)} (${day})`
   } catch {
     return `${moment(milliseconds)}`
   }
