@@ -71,6 +71,7 @@ impl WorkExchange for UnitExchange<'_> {
                 WorkShare::Directory(share) => &mut share.place,
                 WorkShare::Name(share) => &mut share.place,
                 WorkShare::End(end) => &mut end.place,
+                WorkShare::Entry(_) => continue,
             });
         }
         shares

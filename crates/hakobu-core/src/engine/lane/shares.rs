@@ -1,7 +1,7 @@
 //! Begins with shares that other runs have given away, and gives away names and the ends of directories.
 
 use super::*;
-use crate::exchange::{DirectoryEnd, DirectoryShare, NameShare, SharePlace, WorkShare};
+use crate::exchange::{DirectoryEnd, DirectoryShare, EntryShare, NameShare, SharePlace, WorkShare};
 use crate::planner::{same_attributes, same_time};
 
 impl Worker<'_> {
@@ -16,6 +16,9 @@ impl Worker<'_> {
                 }
                 WorkShare::Name(name) => names.push(name),
                 WorkShare::End(end) => self.begin_end(&end)?,
+                WorkShare::Entry(entry) => {
+                    self.begin_entry(&entry).or_else(|error| self.fail_item(&entry.source, error))?;
+                }
             }
         }
         names.chunk_by(are_siblings).try_for_each(|names| self.begin_names(names))
@@ -32,6 +35,42 @@ impl Worker<'_> {
         let there = self.look_at_target(target)?;
         let origins = vec![Origin::whole(*root, source.clone())];
         self.begin_directory((origins, target.clone()), &metadata, there.as_ref(), Some(share))
+    }
+
+    /// Begins to copy an entry by itself.
+    fn begin_entry(&mut self, EntryShare { root, source }: &EntryShare) -> Result<()> {
+        let job = self.shared.setup.job;
+        let has_it = |item: &&JobItem| item.root == *root && source.is_within(&item.source);
+        let item = job.items.iter().filter(has_it).max_by_key(|item| item.source.names().count());
+        let item = item.ok_or_else(not_there)?;
+        let metadata = self.look_at(*root, source)?;
+        let Some((above, name)) = source.split_last().filter(|_| *source != item.source) else {
+            return self.begin_group(&[(item, metadata)]);
+        };
+        let mut names = source.names().skip(item.source.names().count());
+        let target = names.try_fold(item.target.clone(), |path, name| path.join(name))?;
+        let (target_above, _) = target.split_last().ok_or_else(unexpected)?;
+        let attributes = self.look_at(*root, &above)?.attributes();
+        let there = self.look_at_target(&target)?;
+        let listing = |metadata: Option<EntryMetadata>| -> Result<Listing> {
+            let mut listing = Listing::with_capacity(1);
+            metadata.map(|metadata| listing.push(name, metadata)).transpose()?;
+            listing.mark_exact();
+            Ok(listing)
+        };
+        let top_names = u16::try_from(item.target.names().count()).unwrap_or(u16::MAX);
+        let place = SharePlace { root: *root, source: above.clone(), target: target_above, top_names };
+        // Where the time of an upload proves something, writing into a directory does not change its attributes.
+        let attributes = (!self.shared.evidence.needs_settled()).then_some(attributes);
+        let node = DirectoryNode::given(
+            &DirectoryShare { place, is_above_settled: false },
+            (attributes, CountedDirectory::Not),
+            (TouchedAttributes::Not, DirectoryProof::NotNeeded, None),
+        );
+        let mut source = listing(Some(metadata))?;
+        self.check_inodes(&Origin::whole(*root, above), &mut source)?;
+        let parts = [OriginListing::whole(0, source)];
+        self.join(&node, &parts, (Some(&listing(there)?), &Prefetched::default()), None)
     }
 
     /// Begins to copy names of one directory.
