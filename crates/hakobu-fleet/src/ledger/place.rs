@@ -14,7 +14,7 @@ use super::sqlite::{SqliteLedger, backup};
 use crate::ids::Moment;
 
 /// The name of the ledger's file in its directory.
-pub const LEDGER_FILE: &str = "ledger.db";
+pub const LEDGER_FILE: &str = "ledger.sqlite";
 /// The permissions of a directory that is made.
 const DIRECTORY_MODE: u32 = 0o700;
 

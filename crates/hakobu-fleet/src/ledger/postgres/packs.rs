@@ -12,9 +12,9 @@ use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
 /// Sends one statement. A transaction and a ledger do that.
 pub(super) type Ask<'a> = &'a mut dyn FnMut(&SqlRequest) -> Result<SqlReply>;
 /// The places between which names of links are read: behind one, up to another.
-type LinkPlaces<'a> = (Option<&'a LinkPosition>, Option<&'a LinkPosition>);
+type LinkBounds<'a> = (Option<&'a LinkPosition>, Option<&'a LinkPosition>);
 /// The places between which open directories are read.
-type DirectoryPlaces<'a> = (Option<&'a DirectoryPosition>, Option<&'a DirectoryPosition>);
+type DirectoryBounds<'a> = (Option<&'a DirectoryPosition>, Option<&'a DirectoryPosition>);
 
 /// Returns the number of rows to read for a pack: one more than it has, which tells if the last group goes on. A pack without
 /// limits was limited when it was made.
@@ -39,7 +39,7 @@ fn behind(columns: &str, first: usize, operator: &str) -> String {
 pub(super) fn link_pack(
     ask: Ask<'_>,
     run: RunId,
-    (after, until): LinkPlaces<'_>,
+    (after, until): LinkBounds<'_>,
     limits: PackLimits,
 ) -> Result<Option<LinkPack>> {
     const COLUMNS: &str = "file_system, inode, root";
@@ -76,7 +76,7 @@ pub(super) fn link_pack(
 pub(super) fn directory_pack(
     ask: Ask<'_>,
     run: RunId,
-    (after, until): DirectoryPlaces<'_>,
+    (after, until): DirectoryBounds<'_>,
     limits: PackLimits,
 ) -> Result<Option<DirectoryPack>> {
     const COLUMNS: &str = "height, root";

@@ -16,7 +16,7 @@ use tokio_postgres::{Client, NoTls, Row, Statement};
 use super::errors::error_during;
 use super::settings::PostgresSettings;
 use super::tls::LedgerTls;
-use crate::ledger::rows::TableRow;
+use crate::ledger::rows::LedgerRow;
 
 const CONNECTING: &str = "connecting to the ledger";
 /// The time limit of everything that is sent together: a server that is slower is taken for one that is gone.
@@ -53,15 +53,15 @@ pub(super) struct SqlReply {
 }
 
 /// The answer to a statement that was sent, or will be when it is first waited for.
-type PendingReply = Pin<Box<dyn Future<Output = Result<SqlReply, tokio_postgres::Error>> + Send>>;
+type SentStatement = Pin<Box<dyn Future<Output = Result<SqlReply, tokio_postgres::Error>> + Send>>;
 
 /// A connection.
-pub(super) struct Session {
+pub(super) struct SqlSession {
     client: Arc<Client>,
     statements: HashMap<String, Statement>,
 }
 
-impl Session {
+impl SqlSession {
     /// Connects, and makes sure that a commit is durable when it is answered.
     pub(super) async fn connect(settings: &PostgresSettings, application: &str) -> Result<Self> {
         let failed = |error: tokio_postgres::Error| error_during(CONNECTING, &error).at(settings.place());
@@ -99,7 +99,7 @@ impl Session {
         &mut self,
         requests: Vec<SqlRequest>,
     ) -> Result<Vec<SqlReply>, tokio_postgres::Error> {
-        let mut sent: Vec<Option<PendingReply>> = Vec::with_capacity(requests.len());
+        let mut sent: Vec<Option<SentStatement>> = Vec::with_capacity(requests.len());
         for request in requests {
             let (client, statement) = (self.client.clone(), self.prepared(&request.sql).await?);
             sent.push(Some(Box::pin(async move {
@@ -145,7 +145,7 @@ pub(super) struct SessionThread {
     runtime: Runtime,
     settings: Arc<PostgresSettings>,
     application: String,
-    session: Option<Session>,
+    session: Option<SqlSession>,
 }
 
 impl SessionThread {
@@ -161,7 +161,7 @@ impl SessionThread {
             return Ok(());
         }
         self.session = None;
-        let connected = self.runtime.block_on(Session::connect(&self.settings, &self.application));
+        let connected = self.runtime.block_on(SqlSession::connect(&self.settings, &self.application));
         self.session = Some(connected?);
         Ok(())
     }
@@ -196,7 +196,7 @@ fn not_connected(during: &'static str) -> Error {
     Error::new(ErrorKind::ConnectionLost, during, "the connection to PostgreSQL is lost")
 }
 
-impl TableRow for Row {
+impl LedgerRow for Row {
     fn integer(&self, index: usize) -> Result<Option<i64>> {
         self.try_get(index).map_err(|error| error_during("reading the ledger", &error))
     }

@@ -32,7 +32,7 @@ use crate::token::{NewToken, TokenHash, TokenRecord};
 use crate::unit::UnitRecord;
 
 /// A transaction that has begun, and that somebody else ends.
-pub(super) struct OpenTransaction<'t> {
+pub(super) struct PostgresTransaction<'t> {
     thread: &'t mut SessionThread,
     numbers: &'t mut UnitNumbers,
     first_epoch: Epoch,
@@ -57,7 +57,7 @@ fn first<T>(reply: &SqlReply, read: impl Fn(&Row) -> Result<T>) -> Result<Option
     reply.rows.first().map(read).transpose()
 }
 
-impl<'t> OpenTransaction<'t> {
+impl<'t> PostgresTransaction<'t> {
     pub(super) fn new(
         thread: &'t mut SessionThread,
         numbers: &'t mut UnitNumbers,
@@ -130,7 +130,7 @@ impl<'t> OpenTransaction<'t> {
     }
 }
 
-impl Tables for OpenTransaction<'_> {
+impl Tables for PostgresTransaction<'_> {
     fn first_epoch(&mut self) -> Result<Epoch> {
         Ok(self.first_epoch)
     }
@@ -393,7 +393,7 @@ impl Tables for OpenTransaction<'_> {
     }
 }
 
-impl OpenTransaction<'_> {
+impl PostgresTransaction<'_> {
     fn ask(&mut self, request: &SqlRequest) -> Result<SqlReply> {
         self.send(request.clone())
     }
