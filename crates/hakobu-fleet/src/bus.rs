@@ -24,6 +24,15 @@ pub struct IncomingCall {
 /// Takes the bytes of one answer. It does not block.
 pub type ReplyTo = Box<dyn FnOnce(Vec<u8>) + Send>;
 
+/// Takes the requests of brokers: the queue of the leader, or what stands for it in a test.
+pub trait CallSink: Send + Sync {
+    /// Passes a request on. It does not block.
+    ///
+    /// # Errors
+    /// `TimedOut` if too many wait, and `ConnectionLost` if nobody takes them any more. The request is dropped.
+    fn pass_on(&self, call: IncomingCall) -> Result<()>;
+}
+
 /// The leader's end of a bus.
 pub trait LeaderBus: Send + Sync {
     /// Offers units to the brokers of a group, as the bytes of a [`crate::message::UnitOffer`]. An offer that is lost is made

@@ -20,6 +20,7 @@ mod partial_calls;
 pub mod settings;
 mod subjects;
 
+use aws_lc_rs::rand;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Runtime};
 
@@ -30,6 +31,17 @@ const CALLING: &str = "asking the control plane";
 fn runtime() -> Result<Runtime> {
     let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("nats").enable_all().build();
     runtime.map_err(|error| Error::io("starting the threads for NATS", &error))
+}
+
+/// Returns a random number, such as that of a broker's process.
+///
+/// # Errors
+/// `Io` if the system has none.
+pub fn random_number() -> Result<u64> {
+    let mut bytes = [0; 8];
+    rand::fill(&mut bytes)
+        .map_err(|_| Error::new(ErrorKind::Io, "drawing a random number", "the system has none"))?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 fn lost(words: impl Into<String>) -> Error {

@@ -1,8 +1,8 @@
 //! A broker's end of the bus between machines.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_nats::client::RequestErrorKind;
 use async_nats::{Client, Request};
@@ -12,10 +12,9 @@ use tokio::runtime::Runtime;
 use super::broker_offers::WaitingOffers;
 use super::connecting::{LinkForm, connect};
 use super::frame::{AnswerHeader, CallHeader, data_bytes, frame, read};
-use super::leader::random_number;
 use super::link::{LinkObserver, NatsLink, NatsState};
 use super::settings::NatsSettings;
-use super::{CALLING, lost, runtime, subjects};
+use super::{CALLING, lost, random_number, runtime, subjects};
 use crate::bus::{BrokerBus, HeldOffer};
 use crate::message::MESSAGE_BYTES_MAX;
 use crate::names::{BrokerName, GroupName};
@@ -36,6 +35,7 @@ pub struct NatsBrokerBus {
     link: Arc<NatsLink>,
     offers: WaitingOffers,
     last_call: AtomicU64,
+    answered: Mutex<Option<Instant>>,
 }
 
 impl NatsBrokerBus {
@@ -61,12 +61,25 @@ impl NatsBrokerBus {
         let (offers, task) = WaitingOffers::new(group.clone(), broker, link.clone());
         runtime.spawn(task.run());
         let last_call = AtomicU64::new(random_number()?);
-        Ok(Self { runtime: Some(runtime), group, subject, link, offers, last_call })
+        Ok(Self {
+            runtime: Some(runtime),
+            group,
+            subject,
+            link,
+            offers,
+            last_call,
+            answered: Mutex::default(),
+        })
     }
 
     /// Returns the state of the connection.
     pub fn state(&self) -> NatsState {
         self.link.state()
+    }
+
+    /// Returns the time since the control plane last answered.
+    pub fn answered_ago(&self) -> Option<Duration> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
     }
 
     async fn send(&self, client: &Client, bytes: &[u8], limit: Duration) -> Result<Vec<u8>> {
@@ -162,7 +175,9 @@ impl BrokerBus for NatsBrokerBus {
             return Err(lost(format!("NATS is away: {words}")));
         };
         let runtime = self.runtime.as_ref().ok_or_else(|| lost("the bus has ended"))?;
-        runtime.block_on(self.send(&client, &bytes, limit))
+        let answer = runtime.block_on(self.send(&client, &bytes, limit))?;
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(answer)
     }
 
     fn next_offer(&self, limit: Duration) -> Result<Option<Box<dyn HeldOffer>>> {

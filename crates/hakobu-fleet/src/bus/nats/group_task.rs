@@ -15,8 +15,7 @@ use super::link::NatsLink;
 use super::offer_stream::SharedPlace;
 use super::partial_calls::{PartialCalls, PieceOutcome};
 use super::subjects;
-use crate::bus::IncomingCall;
-use crate::control_loop::ControlHandle;
+use crate::bus::{CallSink, IncomingCall};
 use crate::message::{LeaderAnswer, MESSAGE_BYTES_MAX, encode};
 use crate::names::{BrokerName, GroupName};
 
@@ -30,7 +29,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct GroupTask {
     pub(super) group: GroupName,
     pub(super) link: Arc<NatsLink>,
-    pub(super) control: ControlHandle,
+    pub(super) sink: Arc<dyn CallSink>,
     pub(super) place: SharedPlace,
     partial: PartialCalls,
     kept: KeptAnswers,
@@ -65,11 +64,11 @@ impl GroupTask {
     pub(super) fn new(
         group: GroupName,
         link: Arc<NatsLink>,
-        control: ControlHandle,
+        sink: Arc<dyn CallSink>,
         place: SharedPlace,
     ) -> Self {
         let (partial, kept, waiting) = (PartialCalls::default(), KeptAnswers::default(), Arc::default());
-        Self { group, link, control, place, partial, kept, waiting, last_answer: 0 }
+        Self { group, link, sink, place, partial, kept, waiting, last_answer: 0 }
     }
 
     /// Answers while this control plane leads, until the bus ends. `seed` is a random number.
@@ -190,7 +189,7 @@ impl GroupTask {
         });
         let broker = Some(place.broker.clone());
         if let Err(error) =
-            self.control.call(IncomingCall { group: self.group.clone(), broker, bytes, reply })
+            self.sink.pass_on(IncomingCall { group: self.group.clone(), broker, bytes, reply })
         {
             self.refuse(client, &place, error.to_string()).await;
         }

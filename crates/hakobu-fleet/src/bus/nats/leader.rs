@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::rand;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -14,9 +13,8 @@ use super::group_task::GroupTask;
 use super::link::{LinkObserver, NatsLink, NatsState};
 use super::offer_stream::{OfferStream, SharedPlace};
 use super::settings::NatsSettings;
-use super::{runtime, subjects};
-use crate::bus::LeaderBus;
-use crate::control_loop::ControlHandle;
+use super::{random_number, runtime, subjects};
+use crate::bus::{CallSink, LeaderBus};
 use crate::names::GroupName;
 
 /// The maximum number of offers of a group that wait to be published. Further ones are made again.
@@ -58,7 +56,7 @@ impl NatsLeaderBus {
     /// `Usage` if a group is named twice; `Io` if the system gives no threads.
     pub fn start(
         groups: Vec<NatsGroup>,
-        control: &ControlHandle,
+        sink: &Arc<dyn CallSink>,
         observer: &LinkObserver,
         leads: bool,
     ) -> Result<Self> {
@@ -75,7 +73,7 @@ impl NatsLeaderBus {
             };
             runtime.spawn(connect(link.clone(), settings, form));
             let place = SharedPlace::default();
-            let task = GroupTask::new(name.clone(), link.clone(), control.clone(), place.clone());
+            let task = GroupTask::new(name.clone(), link.clone(), sink.clone(), place.clone());
             runtime.spawn(task.run(random_number()?, leading.subscribe()));
             let (offers, taken) = mpsc::channel(OFFERS_MAX);
             let stream = OfferStream { group: name.clone(), link: link.clone(), replicas, place };
@@ -119,12 +117,4 @@ impl Drop for NatsLeaderBus {
         }
         runtime.shutdown_timeout(END_LIMIT);
     }
-}
-
-/// Returns a random number.
-pub(super) fn random_number() -> Result<u64> {
-    let mut bytes = [0; 8];
-    rand::fill(&mut bytes)
-        .map_err(|_| Error::new(ErrorKind::Io, "drawing a random number", "the system has none"))?;
-    Ok(u64::from_le_bytes(bytes))
 }
