@@ -38,11 +38,11 @@ need_packages() {
   rm -f "$log"
 }
 
-# Uses `packages` and `root` of need_packages. An sshd that is installed for these scripts is installed for its
-# program: the machine's own ssh service is neither started nor enabled by it.
+# Uses `packages` and `root` of need_packages. An sshd or a PostgreSQL that is installed for these scripts is installed for its
+# programs: the machine's own service is neither started nor enabled by it.
 install_packages() {
   local policy=/usr/sbin/policy-rc.d ours=no status=0
-  if [[ " ${packages[*]} " == *" openssh-server "* ]] && [ ! -e $policy ]; then
+  if [[ " ${packages[*]} " == *" openssh-server "* || " ${packages[*]} " == *" postgresql "* ]] && [ ! -e $policy ]; then
     ours=yes
     printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null && "${root[@]}" chmod 755 $policy
   fi
@@ -51,7 +51,10 @@ install_packages() {
     status=1
   if [ $ours = yes ]; then
     "${root[@]}" rm -f $policy
-    if [ -d /run/systemd/system ]; then "${root[@]}" systemctl disable ssh.service ssh.socket; fi
+    if [ -d /run/systemd/system ]; then
+      if [[ " ${packages[*]} " == *" openssh-server "* ]]; then "${root[@]}" systemctl disable ssh.service ssh.socket; fi
+      if [[ " ${packages[*]} " == *" postgresql "* ]]; then "${root[@]}" systemctl disable postgresql.service; fi
+    fi
   fi
   return $status
 }
@@ -74,6 +77,11 @@ need_virtual_machines() {
     rm -rf "$new"
     die "apt-get could not download a kernel for virtual machines"
   fi
+}
+
+# PostgreSQL, of which tests start servers of their own.
+need_postgres() {
+  need_packages /usr/lib/postgresql=postgresql setpriv=util-linux
 }
 
 # The servers of object stores and of the fleet that tests run against, pinned, in a folder of the user's own.

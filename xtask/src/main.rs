@@ -11,6 +11,7 @@ mod dist;
 mod link;
 mod table;
 mod torture;
+mod ui;
 
 /// Development tasks
 #[derive(Debug, Parser)]
@@ -30,6 +31,7 @@ enum Task {
     Environment(torture::environment::command::EnvironmentArgs),
     Link(link::LinkArgs),
     Torture(torture::TortureArgs),
+    Ui(ui::UiArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -41,5 +43,6 @@ fn main() -> anyhow::Result<()> {
         Task::Environment(args) => torture::environment::command::run(args),
         Task::Link(args) => link::run(args),
         Task::Torture(args) => torture::run(&args),
+        Task::Ui(args) => ui::run(&args),
     }
 }

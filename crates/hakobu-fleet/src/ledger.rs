@@ -6,6 +6,7 @@
 mod apply;
 pub mod leadership;
 pub mod memory;
+pub mod place;
 pub mod postgres;
 mod rows;
 pub mod sqlite;

@@ -8,6 +8,7 @@ mod errors;
 mod migrations;
 mod packs;
 mod queries;
+mod restored;
 mod row_buffers;
 mod session;
 mod settings;
@@ -24,9 +25,10 @@ use aws_lc_rs::rand;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 pub use self::migrations::SCHEMA_VERSION;
+pub use self::restored::mark_restored;
 use self::session::{SessionThread, SqlReply, SqlRequest, values};
 pub use self::settings::PostgresSettings;
-use self::transaction::OpenTransaction;
+use self::transaction::PostgresTransaction;
 use self::unit_cache::UnitCache;
 use super::apply::{apply_batch, check_batch};
 use super::leadership::{Leadership, LeadershipView};
@@ -146,7 +148,7 @@ impl PostgresLedger {
     fn write<T>(
         &mut self,
         wanted: &WantedRows,
-        mut change: impl FnMut(&mut OpenTransaction<'_>) -> Result<T>,
+        mut change: impl FnMut(&mut PostgresTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
         let term = |ledger: &Self| ledger.leadership.as_ref().and_then(LeadershipView::last_term);
         let mut leading = term(self).ok_or_else(deposed)?;
@@ -178,7 +180,7 @@ impl PostgresLedger {
         &mut self,
         term: u64,
         wanted: &WantedRows,
-        change: &mut impl FnMut(&mut OpenTransaction<'_>) -> Result<T>,
+        change: &mut impl FnMut(&mut PostgresTransaction<'_>) -> Result<T>,
         doubtful: &mut Option<DoubtfulCommit<T>>,
     ) -> Result<Option<T>> {
         self.thread.connect()?;
@@ -209,7 +211,7 @@ impl PostgresLedger {
         *doubtful = None;
         let (units, runs) = wanted.read(&replies[2..])?;
         let mut transaction =
-            OpenTransaction::new(&mut self.thread, &mut self.numbers, first_epoch, units, runs);
+            PostgresTransaction::new(&mut self.thread, &mut self.numbers, first_epoch, units, runs);
         let result = match change(&mut transaction) {
             Ok(result) => result,
             Err(error) => return Err(self.undo(error)),

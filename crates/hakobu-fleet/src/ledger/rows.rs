@@ -36,7 +36,7 @@ pub(super) const TOKEN_COLUMNS: &str = "id, hash, label, role, created, expires,
 pub(super) const AUDIT_COLUMNS: &str = "number, moment, who, action, object, detail, refused";
 
 /// A row that a database returned. Its columns are counted from 0.
-pub(super) trait TableRow {
+pub(super) trait LedgerRow {
     fn integer(&self, index: usize) -> Result<Option<i64>>;
     fn text(&self, index: usize) -> Result<Option<String>>;
     fn bytes(&self, index: usize) -> Result<Option<Vec<u8>>>;
@@ -45,29 +45,29 @@ pub(super) trait TableRow {
 /// A type of columns.
 pub(super) trait ColumnValue: Sized {
     /// Returns a column; `None` if it is null.
-    fn read(row: &dyn TableRow, index: usize) -> Result<Option<Self>>;
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>>;
 }
 
 impl ColumnValue for i64 {
-    fn read(row: &dyn TableRow, index: usize) -> Result<Option<Self>> {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
         row.integer(index)
     }
 }
 
 impl ColumnValue for bool {
-    fn read(row: &dyn TableRow, index: usize) -> Result<Option<Self>> {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
         Ok(row.integer(index)?.map(|number| number != 0))
     }
 }
 
 impl ColumnValue for String {
-    fn read(row: &dyn TableRow, index: usize) -> Result<Option<Self>> {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
         row.text(index)
     }
 }
 
 impl ColumnValue for Vec<u8> {
-    fn read(row: &dyn TableRow, index: usize) -> Result<Option<Self>> {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
         row.bytes(index)
     }
 }
@@ -79,12 +79,12 @@ pub(super) fn corrupt(detail: impl std::fmt::Display) -> Error {
 }
 
 /// Returns a column.
-pub(super) fn column<T: ColumnValue>(row: &dyn TableRow, index: usize) -> Result<T> {
+pub(super) fn column<T: ColumnValue>(row: &dyn LedgerRow, index: usize) -> Result<T> {
     optional(row, index)?.ok_or_else(|| corrupt("a value is missing"))
 }
 
 /// Returns a column that may be null.
-pub(super) fn optional<T: ColumnValue>(row: &dyn TableRow, index: usize) -> Result<Option<T>> {
+pub(super) fn optional<T: ColumnValue>(row: &dyn LedgerRow, index: usize) -> Result<Option<T>> {
     T::read(row, index)
 }
 
@@ -94,39 +94,39 @@ pub(super) fn unsigned(number: i64) -> Result<u64> {
 }
 
 /// Returns a column with a number that is not negative.
-pub(super) fn number(row: &dyn TableRow, index: usize) -> Result<u64> {
+pub(super) fn number(row: &dyn LedgerRow, index: usize) -> Result<u64> {
     unsigned(column(row, index)?)
 }
 
 /// Returns a column with a number of a row, an epoch or a moment.
-pub(super) fn id<N: TryFrom<u64, Error = Error>>(row: &dyn TableRow, index: usize) -> Result<N> {
+pub(super) fn id<N: TryFrom<u64, Error = Error>>(row: &dyn LedgerRow, index: usize) -> Result<N> {
     N::try_from(number(row, index)?)
 }
 
-fn optional_id<N: TryFrom<u64, Error = Error>>(row: &dyn TableRow, index: usize) -> Result<Option<N>> {
+fn optional_id<N: TryFrom<u64, Error = Error>>(row: &dyn LedgerRow, index: usize) -> Result<Option<N>> {
     let value: Option<i64> = optional(row, index)?;
     value.map(|value| N::try_from(unsigned(value)?)).transpose()
 }
 
-fn small<N: TryFrom<u64>>(row: &dyn TableRow, index: usize) -> Result<N> {
+fn small<N: TryFrom<u64>>(row: &dyn LedgerRow, index: usize) -> Result<N> {
     let number = number(row, index)?;
     N::try_from(number).map_err(|_| corrupt(format_args!("the number {number}")))
 }
 
-fn named<N>(row: &dyn TableRow, index: usize, from_name: impl Fn(&str) -> Option<N>) -> Result<N> {
+fn named<N>(row: &dyn LedgerRow, index: usize, from_name: impl Fn(&str) -> Option<N>) -> Result<N> {
     let name: String = column(row, index)?;
     from_name(&name).ok_or_else(|| corrupt(format_args!("the name {name:?}")))
 }
 
-fn path(row: &dyn TableRow, index: usize) -> Result<EntryPath> {
+fn path(row: &dyn LedgerRow, index: usize) -> Result<EntryPath> {
     EntryPath::new(column::<Vec<u8>>(row, index)?).map_err(|error| corrupt(&error))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &dyn TableRow, index: usize) -> Result<T> {
+fn json<T: serde::de::DeserializeOwned>(row: &dyn LedgerRow, index: usize) -> Result<T> {
     serde_json::from_str(&column::<String>(row, index)?).map_err(corrupt)
 }
 
-pub(super) fn run_row(row: &dyn TableRow) -> Result<RunRow> {
+pub(super) fn run_row(row: &dyn LedgerRow) -> Result<RunRow> {
     let outcome: Option<String> = optional(row, 15)?;
     Ok(RunRow {
         id: id::<RunId>(row, 0)?,
@@ -148,7 +148,7 @@ pub(super) fn run_row(row: &dyn TableRow) -> Result<RunRow> {
     })
 }
 
-pub(super) fn unit_record(row: &dyn TableRow) -> Result<UnitRecord> {
+pub(super) fn unit_record(row: &dyn LedgerRow) -> Result<UnitRecord> {
     let broker: Option<String> = optional(row, 5)?;
     let holder = match broker {
         Some(broker) => Some(LeaseHolder { broker: BrokerName::new(broker)?, deadline: id(row, 6)? }),
@@ -162,18 +162,18 @@ pub(super) fn unit_record(row: &dyn TableRow) -> Result<UnitRecord> {
 }
 
 /// Returns a name of a link from the columns `file_system`, `inode`, `root`, `path`, `size` and `detail`.
-pub(super) fn link_name(row: &dyn TableRow) -> Result<LinkNameRow> {
+pub(super) fn link_name(row: &dyn LedgerRow) -> Result<LinkNameRow> {
     let (file_system, inode) = (column(row, 0)?, column(row, 1)?);
     let position = LinkPosition { file_system, inode, root: small(row, 2)?, path: column(row, 3)? };
     position.row(number(row, 4)?, column(row, 5)?)
 }
 
 /// Returns an open directory from the columns `root`, `path` and `detail`.
-pub(super) fn open_directory(row: &dyn TableRow) -> Result<OpenDirectoryRow> {
+pub(super) fn open_directory(row: &dyn LedgerRow) -> Result<OpenDirectoryRow> {
     Ok(OpenDirectoryRow { root: small(row, 0)?, path: path(row, 1)?, detail: column(row, 2)? })
 }
 
-pub(super) fn failure_row(row: &dyn TableRow) -> Result<NumberedFailure> {
+pub(super) fn failure_row(row: &dyn LedgerRow) -> Result<NumberedFailure> {
     let kind: u8 = small(row, 1)?;
     let kind = kind_of_number(kind).ok_or_else(|| corrupt(format_args!("the kind {kind} of an error")))?;
     let step: String = column(row, 2)?;
@@ -194,13 +194,13 @@ pub(super) fn failure_row(row: &dyn TableRow) -> Result<NumberedFailure> {
 }
 
 /// Returns a number of failures from the columns with their kind and that number.
-pub(super) fn failure_count(row: &dyn TableRow) -> Result<(ErrorKind, u64)> {
+pub(super) fn failure_count(row: &dyn LedgerRow) -> Result<(ErrorKind, u64)> {
     let kind: u8 = small(row, 0)?;
     let kind = kind_of_number(kind).ok_or_else(|| corrupt(format_args!("the kind {kind} of an error")))?;
     Ok((kind, number(row, 1)?))
 }
 
-pub(super) fn relationship_record(row: &dyn TableRow) -> Result<RelationshipRecord> {
+pub(super) fn relationship_record(row: &dyn LedgerRow) -> Result<RelationshipRecord> {
     let sources: Vec<u8> = column(row, 5)?;
     let relationship = Relationship {
         name: column(row, 3)?,
@@ -222,7 +222,7 @@ pub(super) fn relationship_record(row: &dyn TableRow) -> Result<RelationshipReco
     })
 }
 
-pub(super) fn broker_record(row: &dyn TableRow) -> Result<BrokerRecord> {
+pub(super) fn broker_record(row: &dyn LedgerRow) -> Result<BrokerRecord> {
     Ok(BrokerRecord {
         name: BrokerName::new(column::<String>(row, 0)?)?,
         group: GroupName::new(column::<String>(row, 1)?)?,
@@ -233,7 +233,7 @@ pub(super) fn broker_record(row: &dyn TableRow) -> Result<BrokerRecord> {
     })
 }
 
-pub(super) fn token_record(row: &dyn TableRow) -> Result<TokenRecord> {
+pub(super) fn token_record(row: &dyn LedgerRow) -> Result<TokenRecord> {
     let hash = <[u8; 32]>::try_from(column::<Vec<u8>>(row, 1)?);
     let token = NewToken {
         hash: TokenHash::from_bytes(hash.map_err(|_| corrupt("the length of a token's hash"))?),
@@ -246,7 +246,7 @@ pub(super) fn token_record(row: &dyn TableRow) -> Result<TokenRecord> {
     Ok(TokenRecord { id: id::<TokenId>(row, 0)?, token, last_used: optional_id(row, 7)? })
 }
 
-pub(super) fn audit_record(row: &dyn TableRow) -> Result<AuditRecord> {
+pub(super) fn audit_record(row: &dyn LedgerRow) -> Result<AuditRecord> {
     let entry = AuditEntry {
         when: id(row, 1)?,
         who: column(row, 2)?,

@@ -8,6 +8,7 @@ mod errors;
 mod migrations;
 mod packs;
 mod queries;
+mod shared_disks;
 mod statements;
 mod sweep;
 mod transaction;
@@ -50,9 +51,10 @@ impl SqliteLedger {
     /// Opens a ledger, or creates one if there is no file.
     ///
     /// # Errors
-    /// `Locked` if another process has it open, `Unsupported` if its version is newer than this program, `Usage` if the file is
-    /// none of this program, and those of the disk.
+    /// `Locked` if another process has it open, `Unsupported` if its version is newer than this program or its file system is
+    /// shared with other machines, `Usage` if the file is none of this program, and those of the disk.
     pub fn open(path: &Path) -> Result<Self> {
+        shared_disks::check_disk(path)?;
         let lock = lock(path)?;
         let mut connection = connect(path)?;
         let place = |error: Error| error.at(place_of(path));

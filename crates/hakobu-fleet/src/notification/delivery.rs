@@ -26,13 +26,13 @@ impl Default for DeliveryLimits {
 
 /// An attempt that failed.
 #[derive(Debug)]
-pub(super) struct AttemptFailure {
+pub(super) struct DeliveryFailure {
     pub(super) words: String,
     /// True if another attempt may succeed.
     pub(super) may_pass: bool,
 }
 
-impl AttemptFailure {
+impl DeliveryFailure {
     pub(super) fn passing(words: impl Into<String>) -> Self {
         Self { words: words.into(), may_pass: true }
     }
@@ -46,7 +46,7 @@ impl AttemptFailure {
 pub(super) async fn deliver(
     limits: &DeliveryLimits,
     receiver: &str,
-    mut attempt: impl AsyncFnMut() -> Result<(), AttemptFailure>,
+    mut attempt: impl AsyncFnMut() -> Result<(), DeliveryFailure>,
 ) -> Result<()> {
     let mut pauses = limits.pauses.iter();
     let mut attempts = 0;
@@ -56,7 +56,7 @@ pub(super) async fn deliver(
         let failure = match outcome {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(failure)) => failure,
-            Err(_) => AttemptFailure::passing("there is no answer in time"),
+            Err(_) => DeliveryFailure::passing("there is no answer in time"),
         };
         match pauses.next().filter(|_| failure.may_pass) {
             Some(pause) => tokio::time::sleep(*pause).await,

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::Notification;
-use super::delivery::{AttemptFailure, DeliveryLimits, deliver};
+use super::delivery::{DeliveryFailure, DeliveryLimits, deliver};
 use crate::relationship::CredentialReference;
 use crate::secret_bytes::SecretBytes;
 use crate::setting_error::SettingError;
@@ -174,7 +174,7 @@ impl MailSender {
             sent.map(drop).map_err(|error| {
                 // A refused login is permanent, as is an unknown recipient or a server without STARTTLS.
                 let may_pass = !error.is_permanent() && !error.is_client() && !error.is_tls();
-                AttemptFailure { words: words_of(&error), may_pass }
+                DeliveryFailure { words: words_of(&error), may_pass }
             })
         })
         .await

@@ -11,7 +11,7 @@ use reqwest::Url;
 use reqwest::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
 
 use super::Notification;
-use super::delivery::{AttemptFailure, DeliveryLimits, deliver};
+use super::delivery::{DeliveryFailure, DeliveryLimits, deliver};
 use crate::secret_bytes::SecretBytes;
 
 /// The maximum length of a URL in bytes.
@@ -114,15 +114,15 @@ impl WebhookSender {
             }
             let sent = request.body(body.clone()).send().await;
             // The answer's body is not read: it may be endless.
-            let status = sent.map_err(|error| AttemptFailure::passing(cause_of(&error)))?.status();
+            let status = sent.map_err(|error| DeliveryFailure::passing(cause_of(&error)))?.status();
             let words = format!("the answer is status {}", status.as_u16());
             match status.as_u16() {
                 200..=299 => Ok(()),
-                300..=399 => Err(AttemptFailure::lasting(format!(
+                300..=399 => Err(DeliveryFailure::lasting(format!(
                     "{words}, a redirection, which is not followed: set the URL that it leads to"
                 ))),
-                408 | 425 | 429 | 500.. => Err(AttemptFailure::passing(words)),
-                _ => Err(AttemptFailure::lasting(words)),
+                408 | 425 | 429 | 500.. => Err(DeliveryFailure::passing(words)),
+                _ => Err(DeliveryFailure::lasting(words)),
             }
         })
         .await

@@ -102,12 +102,16 @@ impl Fleet {
     }
 
     pub fn start(&self, request: &FleetRequest) -> RunId {
+        self.start_with(request, UnitWork::All)
+    }
+
+    pub fn start_with(&self, request: &FleetRequest, work: UnitWork) -> RunId {
         let run = NewRun {
             relationship: None,
             group: self.group.clone(),
             request: request.json().unwrap(),
             started: MachineClock.moment(),
-            units: vec![UnitWork::All],
+            units: vec![work],
         };
         match self.plane.handle().apply(LedgerChange::StartRun(Box::new(run))).unwrap() {
             LedgerAnswer::RunStarted(run) => run,

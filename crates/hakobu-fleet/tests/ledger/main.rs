@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod database;
 mod files;
+mod leadership;
 mod model;
 mod rate;
 mod samples;

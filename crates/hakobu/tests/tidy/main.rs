@@ -85,7 +85,7 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
             if kind.is_dir() {
                 // Cargo and releases are built in these folders of the workspace; others of these names may hold source files.
                 let is_built = directory == root && ["target", "dist"].contains(&name.as_str());
-                let skipped = [".git", "corpus", "artifacts"].contains(&name.as_str());
+                let skipped = [".git", "corpus", "artifacts", "node_modules"].contains(&name.as_str());
                 if !is_built && !skipped {
                     open.push(path);
                 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::errors::error_during;
-use super::session::{Session, SqlReply, SqlRequest, SqlValue, values};
+use super::session::{SqlReply, SqlRequest, SqlSession, SqlValue, values};
 use super::settings::PostgresSettings;
 use super::storable;
 use crate::ledger::leadership::{Leadership, LeadershipView};
@@ -91,9 +91,12 @@ impl Campaign {
         self.resign().await;
     }
 
-    async fn connected(&self) -> Result<Session> {
+    async fn connected(&self) -> Result<SqlSession> {
         let application = format!("{}{SESSION_ENDING}", self.session);
-        answer(async { Session::connect(&self.settings, &application).await.map_err(Failure::Ready) }).await
+        answer(async {
+            SqlSession::connect(&self.settings, &application).await.map_err(AnswerFailure::Ready)
+        })
+        .await
     }
 
     /// Asks for the leadership and renews it over one connection, until that is lost.
@@ -111,7 +114,7 @@ impl Campaign {
         }
     }
 
-    async fn renew(&mut self, session: &mut Session, term: u64) -> Result<()> {
+    async fn renew(&mut self, session: &mut SqlSession, term: u64) -> Result<()> {
         let asked = Instant::now();
         let sql = "UPDATE leader SET renewals = renewals + 1, renewed = clock_timestamp() WHERE term = $1 AND session = $2";
         let renewed = one(session, sql, values![term.cast_signed(), self.session.clone()]).await?;
@@ -125,7 +128,7 @@ impl Campaign {
     }
 
     /// Looks who leads, and takes the leadership if nobody does.
-    async fn look(&mut self, session: &mut Session) -> Result<()> {
+    async fn look(&mut self, session: &mut SqlSession) -> Result<()> {
         let sql = "SELECT term, name, session, renewals, has_resigned::int::bigint, \
                    (extract(epoch FROM clock_timestamp() - renewed) * 1000)::bigint FROM leader";
         let reply = one(session, sql, values![]).await?;
@@ -154,7 +157,7 @@ impl Campaign {
     }
 
     /// Takes the leadership from one that has resigned or is silent, after its last transaction.
-    async fn take(&mut self, session: &mut Session, before: &LeaderRow) -> Result<()> {
+    async fn take(&mut self, session: &mut SqlSession, before: &LeaderRow) -> Result<()> {
         if before.session != self.session {
             // A leader that is stopped may be within a transaction. Without the right to end it, the server does so soon.
             let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name IN ($1, $2) \
@@ -179,7 +182,7 @@ impl Campaign {
             SqlRequest::new("SET LOCAL lock_timeout = '2s'", values![]),
             SqlRequest::new(take, values),
         ];
-        let replies = answer(async { session.send(requests).await.map_err(Failure::Server) }).await?;
+        let replies = answer(async { session.send(requests).await.map_err(AnswerFailure::Server) }).await?;
         if replies.last().is_none_or(|reply| reply.count != 1) {
             one(session, "ROLLBACK", values![]).await?;
             self.seen = None;
@@ -188,7 +191,7 @@ impl Campaign {
         let fence = "UPDATE ledger SET term = $1, batch = 0 WHERE term < $1";
         let requests =
             vec![SqlRequest::new(fence, values![term.cast_signed()]), SqlRequest::new("COMMIT", values![])];
-        answer(async { session.send(requests).await.map_err(Failure::Server) }).await?;
+        answer(async { session.send(requests).await.map_err(AnswerFailure::Server) }).await?;
         self.seen = None;
         self.view.lead(term, Some(asked + TRUST));
         Ok(())
@@ -205,17 +208,17 @@ impl Campaign {
 }
 
 /// The failure of an answer.
-enum Failure {
+enum AnswerFailure {
     Server(tokio_postgres::Error),
     Ready(Error),
 }
 
 /// Waits for an answer of the server, for as long as a leader has.
-async fn answer<T>(asked: impl Future<Output = Result<T, Failure>>) -> Result<T> {
+async fn answer<T>(asked: impl Future<Output = Result<T, AnswerFailure>>) -> Result<T> {
     match timeout(ANSWER_LIMIT, asked).await {
         Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(Failure::Server(error))) => Err(error_during(DURING, &error)),
-        Ok(Err(Failure::Ready(error))) => Err(error),
+        Ok(Err(AnswerFailure::Server(error))) => Err(error_during(DURING, &error)),
+        Ok(Err(AnswerFailure::Ready(error))) => Err(error),
         Err(_) => {
             let kind = hakobu_core::error::ErrorKind::TimedOut;
             Err(Error::new(kind, DURING, "PostgreSQL does not answer"))
@@ -223,8 +226,8 @@ async fn answer<T>(asked: impl Future<Output = Result<T, Failure>>) -> Result<T>
     }
 }
 
-async fn one(session: &mut Session, sql: &str, values: Vec<SqlValue>) -> Result<SqlReply> {
+async fn one(session: &mut SqlSession, sql: &str, values: Vec<SqlValue>) -> Result<SqlReply> {
     let requests = vec![SqlRequest::new(sql, values)];
-    let replies = answer(async { session.send(requests).await.map_err(Failure::Server) }).await?;
+    let replies = answer(async { session.send(requests).await.map_err(AnswerFailure::Server) }).await?;
     replies.into_iter().next().ok_or_else(|| crate::ledger::rows::corrupt("an answer is missing"))
 }

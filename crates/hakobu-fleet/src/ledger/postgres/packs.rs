@@ -10,11 +10,11 @@ use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
 
 /// Sends one statement. A transaction and a ledger do that.
-pub(super) type Ask<'a> = &'a mut dyn FnMut(SqlRequest) -> Result<SqlReply>;
+pub(super) type Ask<'a> = &'a mut dyn FnMut(&SqlRequest) -> Result<SqlReply>;
 /// The places between which names of links are read: behind one, up to another.
-type LinkPlaces<'a> = (Option<&'a LinkPosition>, Option<&'a LinkPosition>);
+type LinkBounds<'a> = (Option<&'a LinkPosition>, Option<&'a LinkPosition>);
 /// The places between which open directories are read.
-type DirectoryPlaces<'a> = (Option<&'a DirectoryPosition>, Option<&'a DirectoryPosition>);
+type DirectoryBounds<'a> = (Option<&'a DirectoryPosition>, Option<&'a DirectoryPosition>);
 
 /// Returns the number of rows to read for a pack: one more than it has, which tells if the last group goes on. A pack without
 /// limits was limited when it was made.
@@ -39,7 +39,7 @@ fn behind(columns: &str, first: usize, operator: &str) -> String {
 pub(super) fn link_pack(
     ask: Ask<'_>,
     run: RunId,
-    (after, until): LinkPlaces<'_>,
+    (after, until): LinkBounds<'_>,
     limits: PackLimits,
 ) -> Result<Option<LinkPack>> {
     const COLUMNS: &str = "file_system, inode, root";
@@ -58,7 +58,7 @@ pub(super) fn link_pack(
         "SELECT file_system, inode, root, path, size, detail FROM link_name WHERE run = $1 AND {condition} \
          ORDER BY {COLUMNS}, substring(path FROM 1 FOR 2000), path LIMIT $2"
     );
-    let rows = ask(SqlRequest::new(sql, values))?.rows;
+    let rows = ask(&SqlRequest::new(sql, values))?.rows;
     let Some(mut pack) = LinkPack::collect(rows.iter().map(|row| link_name(row)), limits)? else {
         return Ok(None);
     };
@@ -66,7 +66,7 @@ pub(super) fn link_pack(
         let from = LinkPosition::before(inode);
         let sql = "SELECT file_system, inode, root, path, size, detail FROM link_name WHERE run = $1 AND file_system = $2 \
                    AND inode = $3 ORDER BY root, substring(path FROM 1 FOR 2000), path LIMIT 1";
-        let rows = ask(SqlRequest::new(sql, values![run.signed(), from.file_system, from.inode]))?.rows;
+        let rows = ask(&SqlRequest::new(sql, values![run.signed(), from.file_system, from.inode]))?.rows;
         pack.set_earlier(rows.first().map(|row| link_name(row)).transpose()?);
     }
     Ok(Some(pack))
@@ -76,7 +76,7 @@ pub(super) fn link_pack(
 pub(super) fn directory_pack(
     ask: Ask<'_>,
     run: RunId,
-    (after, until): DirectoryPlaces<'_>,
+    (after, until): DirectoryBounds<'_>,
     limits: PackLimits,
 ) -> Result<Option<DirectoryPack>> {
     const COLUMNS: &str = "height, root";
@@ -94,7 +94,7 @@ pub(super) fn directory_pack(
         "SELECT root, path, detail FROM open_directory WHERE run = $1 AND {condition} \
          ORDER BY {COLUMNS}, substring(path FROM 1 FOR 2000), path LIMIT $2"
     );
-    let rows = ask(SqlRequest::new(sql, values))?.rows;
+    let rows = ask(&SqlRequest::new(sql, values))?.rows;
     DirectoryPack::collect(rows.iter().map(|row| open_directory(row)), limits)
 }
 

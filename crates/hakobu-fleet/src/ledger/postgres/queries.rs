@@ -53,8 +53,8 @@ impl PostgresLedger {
         self.at(row)
     }
 
-    fn ask(&mut self, request: SqlRequest) -> Result<SqlReply> {
-        self.read(&request)
+    fn ask(&mut self, request: &SqlRequest) -> Result<SqlReply> {
+        self.read(request)
     }
 }
 
@@ -224,8 +224,7 @@ impl Ledger for PostgresLedger {
 
     fn broker(&mut self, name: &BrokerName) -> Result<Option<BrokerRecord>> {
         let sql = format!("SELECT {BROKER_COLUMNS} FROM broker WHERE name = $1");
-        let found = self.list(&sql, values![name.as_str().to_owned()], |row| broker_record(row))?;
-        Ok(found.into_iter().next())
+        self.first(&sql, values![name.as_str().to_owned()], |row| broker_record(row))
     }
 
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {

@@ -16,7 +16,7 @@ use tokio_postgres::{Client, NoTls, Row, Statement};
 use super::errors::error_during;
 use super::settings::PostgresSettings;
 use super::tls::LedgerTls;
-use crate::ledger::rows::TableRow;
+use crate::ledger::rows::LedgerRow;
 
 const CONNECTING: &str = "connecting to the ledger";
 /// The time limit of everything that is sent together: a server that is slower is taken for one that is gone.
@@ -42,10 +42,6 @@ impl SqlRequest {
     pub(super) fn new(sql: impl Into<String>, values: Vec<SqlValue>) -> Self {
         Self { sql: sql.into(), values }
     }
-
-    pub(super) fn into_parts(self) -> (String, Vec<SqlValue>) {
-        (self.sql, self.values)
-    }
 }
 
 /// The answer to a statement.
@@ -56,13 +52,16 @@ pub(super) struct SqlReply {
     pub count: u64,
 }
 
+/// The answer to a statement that was sent, or will be when it is first waited for.
+type SentStatement = Pin<Box<dyn Future<Output = Result<SqlReply, tokio_postgres::Error>> + Send>>;
+
 /// A connection.
-pub(super) struct Session {
+pub(super) struct SqlSession {
     client: Arc<Client>,
     statements: HashMap<String, Statement>,
 }
 
-impl Session {
+impl SqlSession {
     /// Connects, and makes sure that a commit is durable when it is answered.
     pub(super) async fn connect(settings: &PostgresSettings, application: &str) -> Result<Self> {
         let failed = |error: tokio_postgres::Error| error_during(CONNECTING, &error).at(settings.place());
@@ -100,9 +99,7 @@ impl Session {
         &mut self,
         requests: Vec<SqlRequest>,
     ) -> Result<Vec<SqlReply>, tokio_postgres::Error> {
-        let mut sent: Vec<
-            Option<Pin<Box<dyn Future<Output = Result<SqlReply, tokio_postgres::Error>> + Send>>>,
-        > = Vec::with_capacity(requests.len());
+        let mut sent: Vec<Option<SentStatement>> = Vec::with_capacity(requests.len());
         for request in requests {
             let (client, statement) = (self.client.clone(), self.prepared(&request.sql).await?);
             sent.push(Some(Box::pin(async move {
@@ -148,7 +145,7 @@ pub(super) struct SessionThread {
     runtime: Runtime,
     settings: Arc<PostgresSettings>,
     application: String,
-    session: Option<Session>,
+    session: Option<SqlSession>,
 }
 
 impl SessionThread {
@@ -164,7 +161,7 @@ impl SessionThread {
             return Ok(());
         }
         self.session = None;
-        let connected = self.runtime.block_on(Session::connect(&self.settings, &self.application));
+        let connected = self.runtime.block_on(SqlSession::connect(&self.settings, &self.application));
         self.session = Some(connected?);
         Ok(())
     }
@@ -199,7 +196,7 @@ fn not_connected(during: &'static str) -> Error {
     Error::new(ErrorKind::ConnectionLost, during, "the connection to PostgreSQL is lost")
 }
 
-impl TableRow for Row {
+impl LedgerRow for Row {
     fn integer(&self, index: usize) -> Result<Option<i64>> {
         self.try_get(index).map_err(|error| error_during("reading the ledger", &error))
     }

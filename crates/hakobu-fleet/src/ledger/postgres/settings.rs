@@ -346,7 +346,6 @@ mod tests {
         assert_eq!(settings.config.get_password(), Some(&b"se/same"[..]));
         assert!(settings.config.get_options().unwrap().ends_with(" -csearch_path=x"));
         for wrong in [
-            "postgres://joe:se/same@h/d",
             "postgres://joe:sesame@h:x/d",
             "postgres://joe:se?same@h/d",
             "postgres://joe:se?same",

@@ -32,7 +32,7 @@ use crate::token::{NewToken, TokenHash, TokenRecord};
 use crate::unit::UnitRecord;
 
 /// A transaction that has begun, and that somebody else ends.
-pub(super) struct OpenTransaction<'t> {
+pub(super) struct PostgresTransaction<'t> {
     thread: &'t mut SessionThread,
     numbers: &'t mut UnitNumbers,
     first_epoch: Epoch,
@@ -57,7 +57,7 @@ fn first<T>(reply: &SqlReply, read: impl Fn(&Row) -> Result<T>) -> Result<Option
     reply.rows.first().map(read).transpose()
 }
 
-impl<'t> OpenTransaction<'t> {
+impl<'t> PostgresTransaction<'t> {
     pub(super) fn new(
         thread: &'t mut SessionThread,
         numbers: &'t mut UnitNumbers,
@@ -77,8 +77,12 @@ impl<'t> OpenTransaction<'t> {
 
     /// Sends a statement and returns its answer.
     pub(super) fn query(&mut self, sql: impl Into<String>, values: Vec<SqlValue>) -> Result<SqlReply> {
+        self.send(SqlRequest::new(sql, values))
+    }
+
+    fn send(&mut self, request: SqlRequest) -> Result<SqlReply> {
         let mut requests = std::mem::take(&mut self.pending);
-        requests.push(SqlRequest::new(sql, values));
+        requests.push(request);
         let replies = self.thread.send(READING, requests)?;
         replies.into_iter().next_back().ok_or_else(|| corrupt("an answer is missing"))
     }
@@ -126,7 +130,7 @@ impl<'t> OpenTransaction<'t> {
     }
 }
 
-impl Tables for OpenTransaction<'_> {
+impl Tables for PostgresTransaction<'_> {
     fn first_epoch(&mut self) -> Result<Epoch> {
         Ok(self.first_epoch)
     }
@@ -389,10 +393,9 @@ impl Tables for OpenTransaction<'_> {
     }
 }
 
-impl OpenTransaction<'_> {
-    fn ask(&mut self, request: SqlRequest) -> Result<SqlReply> {
-        let (sql, values) = request.into_parts();
-        self.query(sql, values)
+impl PostgresTransaction<'_> {
+    fn ask(&mut self, request: &SqlRequest) -> Result<SqlReply> {
+        self.send(request.clone())
     }
 }
 

@@ -9,5 +9,6 @@ pub mod limits;
 pub mod login;
 pub mod nats;
 pub(crate) mod looking;
+pub(crate) mod nats;
 pub mod rules;
 pub mod store;

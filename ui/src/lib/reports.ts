@@ -1,0 +1,35 @@
+// The parts of reports that the wizard shows. Their forms are documented in the book: fields are only added.
+
+function at(value: unknown, ...path: string[]): unknown {
+  let found = value
+  for (const name of path) found = typeof found === 'object' && found !== null ? (found as Record<string, unknown>)[name] : undefined
+  return found
+}
+function number(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined
+}
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The counts of a dry run, from `hakobu.report/1`. */
+export function plannedCounts(report: unknown) {
+  const of = (name: string) => number(at(report, 'entries', name)) ?? 0
+  return {
+    created: of('created'), updated: of('updated'), unchanged: of('unchanged'), attributesOnly: of('attributes_only'), deleted: of('deleted'), failed: of('failed'),
+    bytes: number(at(report, 'bytes', 'planned')),
+  }
+}
+
+/** The prediction of a probe, from `hakobu.probe/1`. */
+export function prediction(report: unknown) {
+  const tree = at(report, 'prediction', 'tree')
+  return {
+    obstacle: text(at(report, 'obstacle', 'words')) ?? text(at(report, 'obstacle', 'message')) ?? text(at(report, 'obstacle')) ?? text(at(report, 'error', 'message')) ?? text(at(report, 'error')),
+    rate: number(at(report, 'prediction', 'bytes_per_second')),
+    limitedBy: text(at(report, 'prediction', 'limited_by')),
+    firstSeconds: number(at(tree, 'first_copy', 'seconds')),
+    firstLimitedBy: text(at(tree, 'first_copy', 'limited_by')),
+    unchangedSeconds: number(at(tree, 'unchanged', 'seconds')),
+  }
+}

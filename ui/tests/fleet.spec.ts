@@ -1,0 +1,72 @@
+import { accessible, expect, goTo, open, signIn, test } from './page'
+import { api } from './server'
+
+test('a broker is drained and takes units again', async ({ admin }) => {
+  await goTo(admin, 'brokers')
+  const row = admin.getByRole('row', { name: /built-in/ })
+  await expect(row).toContainText(/Idle|Busy/)
+  await row.getByRole('button', { name: 'Drain built-in', exact: true }).click()
+  await expect(row).toContainText('Draining')
+  expect(await api('GET', '/api/v1/brokers/built-in')).toMatchObject({ is_draining: true, state: 'draining' })
+  await row.getByRole('button', { name: 'Undrain built-in' }).click()
+  await expect(row).toContainText(/Idle|Busy/)
+})
+
+test('the limits of a group are changed', async ({ admin }) => {
+  await goTo(admin, 'brokers')
+  await admin.getByRole('button', { name: 'Limits of the group local' }).click()
+  const rate = admin.getByRole('dialog').getByRole('textbox', { name: 'Rate, over all brokers' })
+  await rate.fill('1.5 GB/s')
+  await rate.press('Enter')
+  const limit = async () => (await api<{ items: { name: string; limits?: { bytes_per_second?: number } | null }[] }>('GET', '/api/v1/groups')).items.find((group) => group.name === 'local')?.limits?.bytes_per_second
+  await expect.poll(limit).toBe(1_500_000_000)
+  await rate.fill('')
+  await rate.press('Enter')
+  await expect.poll(limit).toBe(undefined)
+})
+
+test('a token is made, shown once, used and revoked', async ({ admin, browser }) => {
+  await goTo(admin, 'tokens')
+  await admin.getByRole('button', { name: 'New token' }).click()
+  const dialog = admin.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('grafana')
+  await dialog.getByRole('radio', { name: /^Operator/ }).check()
+  await dialog.getByLabel('Valid for days').fill('30')
+  await accessible(admin, 'new token')
+  await dialog.getByRole('button', { name: 'Create' }).click()
+  const secret = await admin.getByTestId('secret').innerText()
+  await dialog.getByRole('button', { name: 'Done' }).click()
+  await expect(admin.getByTestId('secret')).toHaveCount(0)
+  const row = admin.getByRole('row', { name: /grafana/ })
+  await expect(row).toContainText('Operator')
+  await expect(row).toContainText('in 29 d 23 h')
+
+  const other = await open(browser)
+  await signIn(other.page, secret)
+  await expect(other.page.getByText('grafana')).toBeVisible()
+  await row.getByRole('button', { name: 'Revoke grafana' }).click()
+  await dialog.getByRole('button', { name: 'Revoke' }).click()
+  await expect(row).toHaveCount(0)
+  await goTo(other.page, 'brokers')
+  await expect(other.page.getByText('Your session has ended')).toBeVisible()
+})
+
+test('the audit log names who did what', async ({ admin }) => {
+  await api('POST', '/api/v1/tokens', { label: 'to be audited', role: 'viewer' })
+  await goTo(admin, 'audit')
+  const row = admin.getByRole('row', { name: /to be audited/ }).first()
+  await expect(row).toContainText('Create token')
+  await expect(row).toContainText('tests')
+  await expect(row).toContainText('role viewer')
+})
+
+test('a lost connection is told, and the page goes on by itself', async ({ admin }) => {
+  await goTo(admin, 'brokers')
+  await expect(admin.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
+  const context = admin.context()
+  await context.setOffline(true)
+  await context.setOffline(false)
+  await admin.reload()
+  await expect(admin.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
+  await expect(admin.getByText('Connection to the control plane lost')).toHaveCount(0)
+})

@@ -1,0 +1,140 @@
+import { readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { blocked, ended, fresh, relationship, startRun, tree } from './fleet'
+import { accessible, expect, goTo, test } from './page'
+import { api, FAILURES, plane } from './server'
+
+const RATE = '20 kB/s'
+
+test('a run is watched live, limited, paused, resumed and cancelled', async ({ admin }) => {
+  test.setTimeout(120_000)
+  const source = tree(fresh('live source'), 3000, 4000)
+  const made = await relationship(fresh('live'), source, join(plane().folder, fresh('live target')), { limits: { version: 1, bytes_per_second: 200_000 } })
+  await goTo(admin, `relationships/${made.id}`)
+  await admin.getByRole('button', { name: 'Start a run' }).click()
+  await expect(admin.getByRole('heading', { name: /^Run #/ })).toBeVisible()
+  const id = Number(/runs\/(\d+)/.exec(admin.url())?.[1])
+  await expect(admin.getByText('Running', { exact: true })).toBeVisible()
+
+  // The chart and the lanes move without a reload.
+  const chart = admin.getByRole('img', { name: /^Chart: now/ })
+  await expect(chart).toHaveAttribute('aria-label', /now [1-9][\d.]* (kB|MB)\/s/)
+  await expect(admin.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
+  await expect(admin.getByRole('list', { name: 'Phases' }).getByText('Copy')).toHaveAttribute('aria-current', 'step')
+  const done = async () => Number((await admin.locator('.figures strong').first().innerText()).replaceAll(',', ''))
+  const before = await done()
+  await expect.poll(done, { timeout: 20_000 }).toBeGreaterThan(before)
+  await accessible(admin, 'run')
+
+  // Limits are moved while it runs.
+  await admin.getByRole('button', { name: 'Limits' }).click()
+  const rate = admin.getByRole('dialog').getByRole('textbox', { name: 'Rate, over all brokers' })
+  await rate.fill(RATE)
+  await rate.press('Enter')
+  await expect.poll(async () => (await api<{ limits?: { bytes_per_second?: number } }>('GET', `/api/v1/runs/${id}`)).limits?.bytes_per_second).toBe(20_000)
+  await rate.fill('1 B')
+  await rate.press('Tab')
+  await expect(rate).toHaveAttribute('aria-invalid', 'true')
+  await admin.keyboard.press('Escape')
+
+  await admin.getByRole('button', { name: 'Pause' }).click()
+  await expect(admin.getByText('Paused', { exact: true })).toBeVisible()
+  await admin.getByRole('button', { name: 'Resume' }).click()
+  await expect(admin.getByText('Running', { exact: true })).toBeVisible()
+
+  await admin.getByRole('button', { name: 'Cancel the run' }).click()
+  await admin.getByRole('dialog').getByRole('button', { name: 'Cancel the run' }).click()
+  await expect(admin.getByText('Cancelled', { exact: true })).toBeVisible()
+  await expect(admin.getByRole('link', { name: 'Download the report' })).toBeVisible()
+})
+
+test('failures are filtered and retried, the report is downloaded, and runs are compared', async ({ admin }) => {
+  test.setTimeout(120_000)
+  const source = tree(fresh('failing source'), 400)
+  const target = join(plane().folder, fresh('failing target'))
+  const inTheWay = blocked(source, target, 150)
+  const made = await relationship(fresh('failing'), source, target)
+  const run = await startRun(made.id)
+  const outcome = await ended(run)
+  expect(outcome).toMatchObject({ state: 'partial', failures: 150 })
+
+  await goTo(admin, `runs/${run}`)
+  await expect(admin.getByText('Partial', { exact: true })).toBeVisible()
+  await expect(admin.getByText('150 rows')).toBeVisible()
+  const paths = admin.getByRole('region', { name: 'Failures' }).getByRole('button')
+  await expect(paths.first()).toBeVisible()
+  await admin.getByLabel('Path begins with').fill('d1/')
+  await expect(admin.getByText('50 rows')).toBeVisible()
+  await expect(paths.first()).toContainText('d1/')
+  await admin.getByLabel('Path begins with').fill('nowhere')
+  await expect(admin.getByText('Nothing matches the filter.')).toBeVisible()
+  await admin.getByLabel('Path begins with').fill('')
+  await paths.first().click()
+  await expect(admin.getByRole('dialog')).toContainText('d0/f')
+  await accessible(admin, 'failure')
+  await admin.keyboard.press('Escape')
+
+  const download = admin.waitForEvent('download')
+  await admin.getByRole('link', { name: 'Download the report' }).click()
+  const file = await download
+  expect(file.suggestedFilename()).toBe(`hakobu-run-${run}.json`)
+  expect(JSON.parse(readFileSync(await file.path(), 'utf8'))).toMatchObject({ schema: 'hakobu.fleet.run/1', run, failures: 150, outcome: 'partial' })
+
+  inTheWay.forEach((path) => rmSync(path, { recursive: true }))
+  await admin.getByRole('button', { name: 'Retry what failed' }).click()
+  await expect(admin).not.toHaveURL(new RegExp(`runs/${run}$`))
+  await expect(admin.getByText('Complete', { exact: true })).toBeVisible({ timeout: 30_000 })
+  const second = Number(/runs\/(\d+)/.exec(admin.url())?.[1])
+  expect(await api('GET', `/api/v1/runs/${second}`)).toMatchObject({ failures: 0, counters: { entries_created: 150 } })
+
+  await goTo(admin, `relationships/${made.id}`)
+  await admin.getByLabel(`Select run #${run}`).check()
+  await admin.getByLabel(`Select run #${second}`).check()
+  await admin.getByRole('button', { name: 'Compare' }).click()
+  await expect(admin.getByRole('heading', { name: `Run #${second} compared with #${run}` })).toBeVisible()
+  await expect(admin.getByRole('row', { name: /^Failures/ })).toContainText('150')
+  await expect(admin.getByRole('region', { name: 'No longer failing' }).getByRole('listitem')).toHaveCount(100)
+  await accessible(admin, 'comparison')
+})
+
+test('a million failures scroll without a stutter', async ({ admin }) => {
+  test.setTimeout(240_000)
+  const runs = await api<{ items: { id: number; failures: number }[] }>('GET', '/api/v1/runs?limit=1000')
+  const run = runs.items.find((one) => one.failures === FAILURES)
+  await goTo(admin, `runs/${run?.id}`)
+  const region = admin.getByRole('region', { name: 'Failures' })
+  await expect(admin.getByText('1,000,000 rows')).toBeVisible()
+  await expect(region.locator('table')).toHaveAttribute('aria-rowcount', '1000001')
+  expect(await region.locator('tbody tr').count()).toBeLessThan(80)
+  const frames = await region.evaluate(async (box) => {
+    const took: number[] = []
+    let last = performance.now()
+    for (let step = 0; step < 60; step += 1) {
+      box.dispatchEvent(new WheelEvent('wheel', { deltaY: 420, cancelable: true, bubbles: true }))
+      await new Promise(requestAnimationFrame)
+      const now = performance.now()
+      took.push(now - last)
+      last = now
+    }
+    return took.sort((one, other) => one - other)
+  })
+  expect(frames[30] ?? 0).toBeLessThan(50)
+  expect(frames[54] ?? 0).toBeLessThan(120)
+  // Each turn of the wheel is ten rows, though the bar is too coarse for that.
+  const first = Number(await region.locator('tbody tr[aria-rowindex]').nth(8).getAttribute('aria-rowindex'))
+  expect(first).toBeGreaterThan(590)
+  expect(first).toBeLessThan(615)
+  // The end is reached, and little of the list is kept on the way.
+  await region.focus()
+  await admin.keyboard.press('End')
+  await expect(region.getByRole('button', { name: /0999999\.bin/ })).toBeVisible({ timeout: 180_000 })
+  await admin.getByLabel('Kind').selectOption({ index: 1 })
+  await expect(region.getByRole('button').first()).toBeVisible()
+})
+
+test('runs are listed with their states', async ({ admin }) => {
+  await goTo(admin, 'runs?state=partial')
+  await expect(admin.getByText('Partial', { exact: true }).first()).toBeVisible()
+  await expect(admin.getByRole('cell').getByText('Complete', { exact: true })).toHaveCount(0)
+  await accessible(admin, 'runs')
+})

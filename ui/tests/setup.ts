@@ -1,0 +1,5 @@
+import { start } from './server'
+
+export default async function setup(): Promise<() => void> {
+  return start()
+}

@@ -1,0 +1,142 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { fresh, relationship, tree } from './fleet'
+import { accessible, expect, goTo, test } from './page'
+import { api, plane } from './server'
+
+interface View {
+  id: number
+  revision: number
+  relationship: { name: string; owner: string; request: { verb: string; sources: string[]; target: string; arguments: string[] }; schedule: unknown; limits: unknown }
+}
+
+test('the wizard makes a relationship, step by step', async ({ admin }) => {
+  const source = tree(fresh('wizard source'), 30)
+  const target = join(plane().folder, fresh('wizard target'))
+  const name = fresh('made in the page')
+  await admin.getByRole('link', { name: 'New relationship' }).click()
+  await expect(admin.getByRole('heading', { level: 1 })).toBeFocused()
+
+  // What is missing is told beside its field.
+  await admin.getByLabel('Group').fill('')
+  await admin.getByRole('button', { name: 'Next' }).click()
+  await expect(admin.getByLabel('Name')).toHaveAttribute('aria-invalid', 'true')
+  await admin.getByLabel('Name').fill(name)
+  await admin.getByLabel('Group').fill('local')
+
+  // The source is chosen through a broker.
+  await admin.getByRole('button', { name: 'Browse: Source' }).click()
+  const dialog = admin.getByRole('dialog')
+  await dialog.getByLabel('Location').fill(plane().folder)
+  await dialog.getByRole('button', { name: 'Open' }).click()
+  await dialog.getByRole('button', { name: source.split('/').at(-1) ?? '' }).click()
+  await expect(dialog.getByRole('button', { name: 'd0' })).toBeVisible()
+  await accessible(admin, 'browser')
+  await dialog.getByRole('button', { name: 'Choose this directory' }).click()
+  await expect(admin.getByLabel('Source')).toHaveValue(source)
+  await admin.getByLabel('Source').fill(`${source}/`)
+  await admin.getByLabel('Target').fill(target)
+  await admin.getByRole('button', { name: 'Test the connection' }).click()
+  await expect(admin.getByTestId('test')).toContainText('reachable; will be created')
+  await admin.getByRole('button', { name: 'Next' }).click()
+
+  await expect(admin.getByRole('heading', { name: 'Options' })).toBeFocused()
+  await admin.getByLabel('Unchanged files are recognized by').selectOption('content')
+  await admin.getByRole('button', { name: 'Add a rule' }).click()
+  await admin.getByLabel('Pattern').fill('*.tmp')
+  await admin.getByRole('button', { name: 'Next' }).click()
+
+  await admin.getByLabel('By schedule').check()
+  await admin.getByLabel('Cron expression').fill('61 * * * *')
+  await expect(admin.getByLabel('Cron expression')).toHaveAttribute('aria-invalid', 'true')
+  await admin.getByLabel('Cron expression').fill('30 2 * * mon')
+  await admin.getByLabel('Time zone').fill('Asia/Tokyo')
+  await expect(admin.getByTestId('starts').getByRole('listitem')).toHaveCount(5)
+  await expect(admin.getByTestId('starts')).toContainText('02:30:00')
+  await admin.getByRole('textbox', { name: 'Rate, over all brokers' }).fill('200 MB/s')
+  await admin.getByRole('button', { name: 'Next' }).click()
+
+  await admin.getByLabel('Owner').fill('storage team')
+  await admin.getByRole('button', { name: 'Next' }).click()
+
+  await expect(admin.getByText(/hakobu copy .*--compare=digest/)).toBeVisible()
+  await admin.getByRole('button', { name: 'Run the preview' }).click()
+  await expect(admin.getByTestId('planned')).toContainText('Created31', { timeout: 30_000 })
+  await admin.getByRole('button', { name: 'Predict' }).click()
+  await expect(admin.getByTestId('predicted')).toContainText('Rate', { timeout: 50_000 })
+  await accessible(admin, 'last step')
+  await admin.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(admin.getByRole('heading', { name, level: 1 })).toBeVisible()
+
+  const id = Number(/relationships\/(\d+)/.exec(admin.url())?.[1])
+  const view = await api<View>('GET', `/api/v1/relationships/${id}`)
+  expect(view.relationship).toMatchObject({
+    name, owner: 'storage team',
+    request: { verb: 'copy', sources: [`${source}/`], target, arguments: ['--compare=digest', '--exclude=*.tmp'] },
+    schedule: { cron: '30 2 * * mon', time_zone: 'Asia/Tokyo' },
+    limits: { bytes_per_second: 200_000_000 },
+  })
+})
+
+test('a relationship is changed, and a change meanwhile is not overwritten', async ({ admin }) => {
+  const name = fresh('changed')
+  const made = await relationship(name, '/srv/a', '/srv/b', { request: { verb: 'copy', sources: ['/srv/a/'], target: '/srv/b', arguments: ['--exclude', '*.bak', '--retry-for=10m'] } })
+  await goTo(admin, `relationships/${made.id}/edit`)
+  await expect(admin.getByLabel('Name')).toHaveValue(name)
+  await admin.getByRole('button', { name: 'Options' }).click()
+  await expect(admin.getByLabel('Pattern')).toHaveValue('*.bak')
+  await expect(admin.getByLabel('Arguments')).toHaveValue('--retry-for=10m')
+  await admin.getByLabel('Pattern').fill('*.old')
+
+  const view = await api<View>('GET', `/api/v1/relationships/${made.id}`)
+  await api('PUT', `/api/v1/relationships/${made.id}`, { revision: view.revision, relationship: { ...view.relationship, owner: 'somebody else' } })
+  await admin.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(admin.getByRole('alert')).toContainText('somebody else has changed')
+
+  await admin.reload()
+  await admin.getByRole('button', { name: 'Options' }).click()
+  await admin.getByLabel('Pattern').fill('*.old')
+  await admin.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(admin.getByRole('heading', { name, level: 1 })).toBeVisible()
+  const after = await api<View>('GET', `/api/v1/relationships/${made.id}`)
+  expect(after.relationship.owner).toBe('somebody else')
+  expect(after.relationship.request.arguments).toEqual(['--exclude=*.old', '--retry-for=10m'])
+})
+
+test('names that are not UTF-8 are browsed and kept', async ({ admin }) => {
+  const folder = join(plane().folder, fresh('bytes'))
+  mkdirSync(folder)
+  mkdirSync(Buffer.concat([Buffer.from(`${folder}/caf`), Buffer.from([0xe9])]))
+  await goTo(admin, 'relationships/new')
+  await admin.getByLabel('Group').fill('local')
+  await admin.getByLabel('Source').fill(folder)
+  await admin.getByRole('button', { name: 'Browse: Source' }).click()
+  await admin.getByRole('dialog').getByRole('button', { name: /caf/ }).click()
+  await expect(admin.getByText('The directory is empty.')).toBeVisible()
+  await admin.getByRole('button', { name: 'Choose this directory' }).click()
+  await expect(admin.getByLabel('Source')).toHaveAttribute('readonly')
+  await admin.getByLabel('Name').fill(fresh('bytes'))
+  await admin.getByLabel('Target').fill(`${folder}/target`)
+  for (let step = 0; step < 4; step += 1) await admin.getByRole('button', { name: 'Next' }).click()
+  await admin.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(admin.getByRole('button', { name: 'Start a run' })).toBeVisible()
+  const id = Number(/relationships\/(\d+)/.exec(admin.url())?.[1])
+  const view = await api<{ relationship: { request: { sources: { base64: string }[] } } }>('GET', `/api/v1/relationships/${id}`)
+  const bytes = Buffer.from(view.relationship.request.sources[0]?.base64 ?? '', 'base64')
+  expect(bytes.at(-1)).toBe(0xe9)
+})
+
+test('a relationship is removed after a question', async ({ admin }) => {
+  const name = fresh('to be removed')
+  const made = await relationship(name, '/srv/a', '/srv/c')
+  await goTo(admin, `relationships/${made.id}`)
+  await admin.getByRole('button', { name: 'Remove' }).click()
+  const dialog = admin.getByRole('dialog')
+  await admin.keyboard.press('Escape')
+  await expect(dialog).toHaveCount(0)
+  await expect(admin.getByRole('button', { name: 'Remove' })).toBeFocused()
+  await admin.getByRole('button', { name: 'Remove' }).click()
+  await dialog.getByRole('button', { name: 'Remove' }).click()
+  await expect(admin.getByRole('heading', { name: 'Relationships', level: 1 })).toBeVisible()
+  await expect(api('GET', `/api/v1/relationships/${made.id}`)).rejects.toThrow('404')
+})

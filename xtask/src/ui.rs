@@ -1,0 +1,106 @@
+//! `cargo xtask ui`: builds the page of the control plane, which the next build of the program embeds, and tests it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+/// The folder of the page, relative to the workspace.
+const FOLDER: &str = "ui";
+/// The OpenAPI document that the page's types are made from, relative to the workspace.
+const DOCUMENT: &str = "docs/api/openapi.json";
+/// The types that are made from it, relative to the folder of the page.
+const TYPES: &str = "src/api/schema.d.ts";
+
+/// Build the page of the control plane into ui/dist, from where the program embeds it
+#[derive(Debug, Args)]
+pub struct UiArgs {
+    /// Test the page as well, in Chromium, with this workspace's program
+    #[arg(long)]
+    test: bool,
+    /// Make the book's pictures of all pages, in both languages
+    #[arg(long)]
+    pictures: bool,
+    /// Make the types of the API's calls anew, after a change of docs/api/openapi.json
+    #[arg(long)]
+    types: bool,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Node.js is missing, or a step fails.
+pub fn run(args: &UiArgs) -> Result<()> {
+    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
+    let ui = workspace.join(FOLDER);
+    install(&ui)?;
+    let types = Command::new(tool(&ui, "openapi-typescript")).arg(workspace.join(DOCUMENT)).output();
+    let types = types.context("running openapi-typescript")?;
+    ensure!(types.status.success(), "openapi-typescript failed:\n{}", String::from_utf8_lossy(&types.stderr));
+    // Its progress goes to standard error.
+    let kept = ui.join(TYPES);
+    if args.types {
+        fs::write(&kept, &types.stdout)?;
+    } else if fs::read(&kept).unwrap_or_default() != types.stdout {
+        bail!("{DOCUMENT} has changed: cargo xtask ui --types makes {FOLDER}/{TYPES} anew");
+    }
+    if args.test {
+        step(&ui, "svelte-check", &["--tsconfig", "./tsconfig.json", "--fail-on-warnings"])?;
+    }
+    step(&ui, "vite", &["build", "--logLevel", "warn"])?;
+    println!("{}", ui.join("dist").display());
+    if args.test || args.pictures {
+        build_program(&workspace)?;
+    }
+    if args.test {
+        step(&ui, "playwright", &["test", "--project", "tests"])?;
+    }
+    if args.pictures {
+        step(&ui, "playwright", &["test", "--project", "pictures"])?;
+    }
+    Ok(())
+}
+
+/// Installs the page's tools, unless those of the lock file are there.
+fn install(ui: &Path) -> Result<()> {
+    let lock = fs::read(ui.join("package-lock.json")).context("reading package-lock.json")?;
+    let note = ui.join("node_modules/.hakobu-lock");
+    if fs::read(&note).is_ok_and(|known| known == lock) {
+        return Ok(());
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--no-audit", "--no-fund", "--loglevel", "error"]).current_dir(ui);
+    let status = npm
+        .status()
+        .context("running npm: Node.js 20.19 or later and npm build the page (apt install nodejs npm)")?;
+    ensure!(status.success(), "npm ci: {status}");
+    Ok(fs::write(note, lock)?)
+}
+
+fn tool(ui: &Path, name: &str) -> PathBuf {
+    ui.join("node_modules/.bin").join(name)
+}
+
+fn step(ui: &Path, name: &str, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(tool(ui, name)).args(arguments).current_dir(ui).status();
+    let status = status.with_context(|| format!("running {name}"))?;
+    ensure!(status.success(), "{name}: {status}");
+    Ok(())
+}
+
+/// Builds the program with the page, and the one that fills a ledger for tests.
+fn build_program(workspace: &Path) -> Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    for arguments in [&["-p", "hakobu"][..], &["-p", "hakobu-fleet", "--example", "fill_ledger"]] {
+        let status = Command::new(&cargo)
+            .args(["build", "--locked"])
+            .args(arguments)
+            .current_dir(workspace)
+            .status()?;
+        ensure!(status.success(), "cargo build {}: {status}", arguments.join(" "));
+    }
+    Ok(())
+}
