@@ -470,7 +470,7 @@ export const ja: Record<keyof typeof en, string> = {
   'broker.drain': 'ドレイン',
   'broker.undrain': 'ドレイン解除',
   'broker.drain_name': '{name} をドレイン',
-  'broker.undrain_name': '{name} のドレインを解除',
+  'broker.undrain_name': '{name} をドレイン解除',
   'broker.drain_words': 'ドレイン中のブローカーは新しいユニットを受け取らず、処理中のものだけを終わらせます。',
   'broker.drained': '{name} は新しいユニットを受け取りません。',
   'broker.undrained': '{name} は再びユニットを受け取ります。',
