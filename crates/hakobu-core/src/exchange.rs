@@ -68,6 +68,9 @@ pub enum WorkShare {
     Name(NameShare),
     /// The attributes of a directory. They are set in the order of the shares.
     End(DirectoryEnd),
+    /// An entry with everything below it that is to be copied again, because it failed: the index of the source's root and the
+    /// path below that. It is found, filtered and counted anew, and its place at the target follows from the job.
+    Again(u16, EntryPath),
 }
 
 /// The place of an entry at both ends.

@@ -49,6 +49,7 @@ pub mod requests;
 pub mod requirements;
 pub mod shell;
 pub mod stopping;
+pub mod store_credentials;
 pub mod store_name;
 pub mod store_settings;
 pub mod tag;

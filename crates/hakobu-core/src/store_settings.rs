@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::store_credentials::StoreCredentials;
+
 /// The settings of one object store. What is not set follows the configuration of the vendor's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StoreSettings {
@@ -28,6 +30,8 @@ pub struct StoreSettings {
     pub content_type: Option<String>,
     /// The time for which a store that does not answer is asked again; `None` for the default.
     pub retry_for: Option<Duration>,
+    /// The credentials, instead of those of the configuration.
+    pub credentials: StoreCredentials,
 }
 
 impl StoreSettings {

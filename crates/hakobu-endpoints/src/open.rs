@@ -4,18 +4,34 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hakobu_core::store_credentials::StoreCredentials;
 use hakobu_core::store_settings::{BucketAddressing, StoreSettings};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::object::BucketAccess;
 use crate::object::api::Bucket;
 use crate::object::azure::{AzureContainer, AzureEnvironment, AzureNewObjects, AzureSettings};
+use crate::object::credentials::SigningKeys;
 use crate::object::credentials::aws::AwsSettings;
-use crate::object::gcs::{GcsBucket, GcsCredentialSettings, GcsNewObjects, GcsSettings, PredefinedAcl};
+use crate::object::gcs::{
+    GOOGLE_CREDENTIALS, GcsBucket, GcsCredentialSettings, GcsNewObjects, GcsSettings, PredefinedAcl,
+};
 use crate::object::http::HttpLimits;
 use crate::object::s3::{S3Bucket, S3NewObjects, S3Settings};
 use crate::store::StoreAccess;
 use crate::{memory, null};
+
+/// The names of credentials of S3: the key, its secret, and the token of temporary ones.
+const AWS_CREDENTIALS: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+const AZURE_CREDENTIALS: [&str; 7] = [
+    "AZURE_STORAGE_ACCOUNT",
+    "AZURE_STORAGE_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "AZURE_TENANT_ID",
+    "AZURE_CLIENT_ID",
+    "AZURE_CLIENT_SECRET",
+];
 
 /// A store that was opened.
 pub struct OpenedStore {
@@ -38,6 +54,7 @@ pub fn open(
 ) -> Result<OpenedStore> {
     let named =
         |access| OpenedStore { access, identity: format!("{scheme}://{}", String::from_utf8_lossy(name)) };
+    check_credentials(scheme, settings)?;
     match scheme {
         "null" => null::open(name).map(named),
         "memory" => memory::open(name).map(named),
@@ -58,7 +75,7 @@ fn s3(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resul
         credentials: AwsSettings {
             profile: settings.profile.clone(),
             is_anonymous: settings.no_sign_request,
-            keys: None,
+            keys: signing_keys(&settings.credentials)?,
         },
         pays_requests: settings.request_payer,
         new_objects: S3NewObjects {
@@ -94,7 +111,10 @@ fn azure(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Re
         account: account.map(str::to_owned),
         endpoint: settings.endpoint.clone(),
         is_anonymous: settings.no_sign_request,
-        environment: AzureEnvironment::of_process(),
+        environment: match settings.credentials.is_empty() {
+            true => AzureEnvironment::of_process(),
+            false => owned(&settings.credentials).collect(),
+        },
         new_objects: AzureNewObjects {
             content_type: settings.content_type.clone(),
             access_tier: settings.storage_class.clone(),
@@ -135,7 +155,11 @@ fn gcs(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resu
     let bucket: Arc<dyn Bucket> = Arc::new(GcsBucket::open(GcsSettings {
         bucket: String::from_utf8_lossy(name).into_owned(),
         endpoint: settings.endpoint.clone(),
-        credentials: GcsCredentialSettings { is_anonymous: settings.no_sign_request, file: None },
+        credentials: GcsCredentialSettings {
+            is_anonymous: settings.no_sign_request,
+            file: None,
+            given: settings.credentials.clone(),
+        },
         pays_requests: settings.request_payer,
         new_objects: GcsNewObjects {
             content_type: settings.content_type.clone(),
@@ -146,6 +170,47 @@ fn gcs(name: &[u8], settings: &StoreSettings, journals: Option<PathBuf>) -> Resu
     })?);
     let identity = bucket.identity();
     Ok(OpenedStore { access: Arc::new(BucketAccess::new(bucket, journals)), identity })
+}
+
+/// Checks that the credentials of this run have names that the store knows.
+fn check_credentials(scheme: &str, settings: &StoreSettings) -> Result<()> {
+    let known: &[&str] = match scheme {
+        "s3" => &AWS_CREDENTIALS,
+        "az" => &AZURE_CREDENTIALS,
+        "gs" => &GOOGLE_CREDENTIALS,
+        _ => &[],
+    };
+    if settings.no_sign_request && !settings.credentials.is_empty() {
+        return Err(refused("there are credentials, and none are to be sent (--no-sign-request)".to_owned()));
+    }
+    match settings.credentials.names().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(_) if known.is_empty() => Err(refused(format!("{scheme}:// takes no credentials"))),
+        Some(name) => {
+            let words = format!("{name} is no credential of {scheme}://; there are {}", known.join(", "));
+            Err(refused(words))
+        }
+    }
+}
+
+/// Returns the keys of S3 among the credentials of this run.
+fn signing_keys(given: &StoreCredentials) -> Result<Option<SigningKeys>> {
+    let [access_key, secret_key, session_token] =
+        AWS_CREDENTIALS.map(|name| given.get(name).map(str::to_owned));
+    match (access_key, secret_key) {
+        (Some(access_key), Some(secret_key)) => {
+            Ok(Some(SigningKeys { access_key, secret_key, session_token, expires: None }))
+        }
+        _ if given.is_empty() => Ok(None),
+        _ => {
+            let words = format!("{} and {} belong together", AWS_CREDENTIALS[0], AWS_CREDENTIALS[1]);
+            Err(refused(words))
+        }
+    }
+}
+
+fn owned(given: &StoreCredentials) -> impl Iterator<Item = (String, String)> {
+    given.expose().map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 /// Returns the time limits of requests. `--retry-for 0s` repeats none.
@@ -174,5 +239,38 @@ mod tests {
             assert!(!refused.contains("is not in this build"), "{scheme}: {refused}");
         }
         assert!(open("another", b"", &StoreSettings::default(), None).is_err());
+    }
+
+    #[test]
+    fn credentials_of_a_run_have_the_names_of_their_store() {
+        let refusal = |scheme: &str, names: &[&str], no_sign_request| {
+            let value = |name: &&str| ((*name).to_owned(), "sesame".to_owned());
+            let credentials = names.iter().map(value).collect();
+            let settings = StoreSettings { credentials, no_sign_request, ..StoreSettings::default() };
+            let error = open(scheme, b"bucket", &settings, None).err().unwrap().to_string();
+            assert!(!error.contains("sesame"), "{error}");
+            error
+        };
+        assert!(refusal("s3", &["AWS_ACCESS_KEY_ID"], false).contains("belong together"));
+        assert!(refusal("s3", &["AZURE_STORAGE_KEY"], false).contains("no credential of s3://"));
+        assert!(refusal("gs", &["GOOGLE_APPLICATION_CREDENTIALS"], false).contains("no credential of gs://"));
+        assert!(refusal("gs", &["GOOGLE_CREDENTIALS"], false).contains("no JSON"));
+        assert!(refusal("memory", &["AWS_ACCESS_KEY_ID"], false).contains("takes no credentials"));
+        assert!(refusal("az", &["AZURE_STORAGE_KEY"], true).contains("--no-sign-request"));
+    }
+
+    #[test]
+    fn keys_of_a_run_sign() {
+        let given = |names: &[(&str, &str)]| {
+            let values = names.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            signing_keys(&values.collect())
+        };
+        let [key, secret, token] = AWS_CREDENTIALS;
+        let keys = given(&[(key, "k"), (secret, "s"), (token, "t")]).unwrap().unwrap();
+        assert_eq!((&keys.access_key[..], &keys.secret_key[..]), ("k", "s"));
+        assert_eq!(keys.session_token.as_deref(), Some("t"));
+        assert_eq!(given(&[(key, "k"), (secret, "s")]).unwrap().unwrap().session_token, None);
+        assert!(given(&[]).unwrap().is_none());
+        assert!(given(&[(token, "t")]).is_err());
     }
 }

@@ -44,6 +44,8 @@ CREATE TABLE run (
   started INTEGER NOT NULL,
   ended INTEGER,
   outcome TEXT,
+  paused INTEGER NOT NULL,
+  limits TEXT,
   -- 1 if the rows that only a run needs which has not ended are deleted.
   swept INTEGER NOT NULL
 ) STRICT;

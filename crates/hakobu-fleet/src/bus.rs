@@ -1,17 +1,20 @@
 //! The bus between brokers and the leader. It only carries: the loss of everything on it costs time, nothing else.
 
 pub mod local;
+pub mod nats;
 
 use std::time::Duration;
 
 use hakobu_core::error::Result;
 
-use crate::names::GroupName;
+use crate::names::{BrokerName, GroupName};
 
 /// A request that has arrived at the leader.
 pub struct IncomingCall {
     /// The group of the broker, as the bus knows it.
     pub group: GroupName,
+    /// The name of the broker, if the bus knows it. A request with another one is refused.
+    pub broker: Option<BrokerName>,
     /// The bytes of a [`crate::message::BrokerCall`], not checked.
     pub bytes: Vec<u8>,
     /// Takes the answer.
@@ -20,6 +23,15 @@ pub struct IncomingCall {
 
 /// Takes the bytes of one answer. It does not block.
 pub type ReplyTo = Box<dyn FnOnce(Vec<u8>) + Send>;
+
+/// Takes the requests of brokers: the queue of the leader, or what stands for it in a test.
+pub trait CallSink: Send + Sync {
+    /// Passes a request on. It does not block.
+    ///
+    /// # Errors
+    /// `TimedOut` if too many wait, and `ConnectionLost` if nobody takes them any more. The request is dropped.
+    fn pass_on(&self, call: IncomingCall) -> Result<()>;
+}
 
 /// The leader's end of a bus.
 pub trait LeaderBus: Send + Sync {

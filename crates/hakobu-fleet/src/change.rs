@@ -52,6 +52,10 @@ pub enum LedgerChange {
     EndRun(Box<RunEnd>),
     /// Replaces the forecast of a run, as JSON.
     SetForecast(RunId, Option<String>),
+    /// Pauses a run, or lets it go on.
+    PauseRun(RunId, bool),
+    /// Sets the limits of a run, as JSON, in place of those of its relationship.
+    LimitRun(RunId, Option<String>),
     /// Leases, renews, refuses or expires. Committing is [`LedgerChange::Commit`].
     Unit(UnitKey, UnitTransition),
     /// Commits a unit with its result.
@@ -233,6 +237,7 @@ impl LedgerChange {
             Self::StartRun(run) => run.check(),
             Self::StepRun(step) => step.check(),
             Self::EndRun(end) => end.check(),
+            Self::LimitRun(_, limits) => check_setting("the limits of a run", limits.as_deref()),
             Self::SetForecast(_, forecast) => check_setting("a forecast", forecast.as_deref()),
             Self::Unit(_, UnitTransition::Commit { .. }) => Err(malformed("a commit", "it has no result")),
             Self::Commit { result, .. } => result.check(),
@@ -244,6 +249,7 @@ impl LedgerChange {
             }
             Self::Audited(entry, inner) => entry.check().and_then(|()| inner.check()),
             Self::Unit(..)
+            | Self::PauseRun(..)
             | Self::RemoveRelationship(..)
             | Self::DrainBroker(..)
             | Self::ForgetBroker(_)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 
-use crate::bus::IncomingCall;
+use crate::bus::{CallSink, IncomingCall};
 use crate::change::{LedgerAnswer, LedgerChange};
 use crate::leader::Leader;
 
@@ -95,6 +95,12 @@ impl ControlHandle {
             }
             TrySendError::Disconnected(_) => ended(),
         })
+    }
+}
+
+impl CallSink for ControlHandle {
+    fn pass_on(&self, call: IncomingCall) -> Result<()> {
+        self.call(call)
     }
 }
 

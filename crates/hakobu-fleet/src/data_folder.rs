@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use crate::key_file::SealingKeys;
+use crate::ledger::place::LEDGER_FILE;
 use crate::ledger::sqlite::SqliteLedger;
 
 /// The operation that errors name.
@@ -37,7 +38,7 @@ impl DataFolder {
 
     /// Returns the file of the ledger.
     pub fn ledger_file(&self) -> PathBuf {
-        self.0.join("ledger.sqlite")
+        self.0.join(LEDGER_FILE)
     }
 
     /// Returns the key file.
@@ -50,7 +51,7 @@ impl DataFolder {
     /// # Errors
     /// Those of [`SqliteLedger::open`].
     pub fn open_ledger(&self) -> Result<SqliteLedger> {
-        SqliteLedger::open(&self.0.join("ledger.sqlite"))
+        SqliteLedger::open(&self.0.join(LEDGER_FILE))
     }
 
     /// Reads the keys, or makes them.

@@ -12,9 +12,10 @@ mod fleet_limits;
 mod live_broker;
 mod phases;
 mod runs;
+mod schedules;
 mod splitting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub use live_broker::LiveBroker;
 use crate::bus::{LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange};
 use crate::fleet_clock::FleetClock;
-use crate::ids::{Epoch, Moment, RunId, UnitId, UnitKey};
+use crate::ids::{Epoch, Moment, RelationshipId, RunId, UnitId, UnitKey};
 use crate::lease_token::LeaseKey;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::limits_setting::LimitsSetting;
@@ -61,6 +62,7 @@ pub struct Leader {
     /// The limits of groups.
     group_limits: BTreeMap<GroupName, LimitsSetting>,
     errands: errands::ErrandDesk,
+    plans: schedules::SchedulePlans,
     /// The error of the ledger, while it does not work.
     ledger_error: Option<Error>,
 }
@@ -73,6 +75,9 @@ enum Then {
     Expire(UnitKey),
     Step(RunId),
     Start(LedgerReply),
+    Controlled(RunId, LedgerReply),
+    Planned(RelationshipId, Moment),
+    Saved(Option<RelationshipId>, LedgerReply),
     End(RunId),
     Tell(LedgerReply),
     Nothing,
@@ -119,6 +124,7 @@ impl Leader {
                 run.leased.insert(unit.key.unit, leased);
             }
         }
+        let plans = schedules::SchedulePlans::read(&mut *ledger, clock.moment())?;
         let (brokers, last_run, group_limits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut leader = Self {
             ledger,
@@ -131,6 +137,7 @@ impl Leader {
             last_run,
             group_limits,
             errands: errands::ErrandDesk::default(),
+            plans,
             ledger_error: None,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
@@ -180,6 +187,9 @@ impl Leader {
         };
         let then = match inner {
             LedgerChange::StartRun(_) => Then::Start(reply),
+            LedgerChange::PauseRun(run, _) | LedgerChange::LimitRun(run, _) => Then::Controlled(*run, reply),
+            LedgerChange::SaveRelationship { .. } => Then::Saved(None, reply),
+            LedgerChange::RemoveRelationship(id, _) => Then::Saved(Some(*id), reply),
             LedgerChange::DrainBroker(name, is_draining) => {
                 if let Some(broker) = self.brokers.get_mut(name) {
                     broker.is_draining = *is_draining;
@@ -209,8 +219,13 @@ impl Leader {
             match self.ledger.apply(&changes) {
                 Ok(answers) => {
                     self.ledger_error = None;
-                    for (then, answer) in thens.into_iter().zip(answers) {
-                        self.follow(then, answer);
+                    let followed = thens.into_iter().zip(answers);
+                    let runs: BTreeSet<RunId> =
+                        followed.filter_map(|(then, answer)| self.follow(then, answer)).collect();
+                    for run in runs {
+                        if let Err(error) = self.move_on(run) {
+                            self.ledger_error = Some(error);
+                        }
                     }
                 }
                 Err(error) => {
@@ -225,6 +240,8 @@ impl Leader {
     /// Does what is due: leases that have ended, units to split, runs that move on, offers.
     pub fn tick(&mut self) {
         self.expire();
+        self.flush();
+        self.follow_schedules();
         self.flush();
         self.forget_brokers();
         self.ask_for_splits();
@@ -245,10 +262,34 @@ impl Leader {
         self.flush();
     }
 
-    fn follow(&mut self, then: Then, answer: LedgerAnswer) {
-        let run = match then {
-            Then::Nothing => return,
-            Then::Tell(reply) => return reply(Ok(answer)),
+    /// Does what follows from an answer. Returns the run that may move on.
+    fn follow(&mut self, then: Then, answer: LedgerAnswer) -> Option<RunId> {
+        match then {
+            Then::Nothing => None,
+            Then::Tell(reply) => {
+                reply(Ok(answer));
+                None
+            }
+            Then::Controlled(run, reply) => {
+                reply(Ok(answer));
+                Some(run)
+            }
+            Then::Saved(id, reply) => {
+                let saved = match &answer {
+                    LedgerAnswer::RelationshipSaved(id, _) => Some(*id),
+                    _ => id,
+                };
+                reply(Ok(answer));
+                saved.into_iter().for_each(|id| self.plan(id));
+                None
+            }
+            Then::Planned(id, at) => {
+                self.has_started(id, at);
+                match answer {
+                    LedgerAnswer::RunStarted(run) => Some(run),
+                    _ => None,
+                }
+            }
             Then::Start(reply) => {
                 let started = match &answer {
                     LedgerAnswer::RunStarted(run) => Some(*run),
@@ -274,22 +315,22 @@ impl Leader {
                 Some(run)
             }
             Then::End(run) => {
-                if answer == LedgerAnswer::Done {
-                    self.runs.remove(&run);
+                if answer == LedgerAnswer::Done
+                    && let Some(ended) = self.runs.remove(&run)
+                {
+                    ended.row.relationship.into_iter().for_each(|id| self.plan_after_run(id));
                 }
                 None
             }
-        };
-        let Some(run) = run else { return };
-        if let Err(error) = self.move_on(run) {
-            self.ledger_error = Some(error);
         }
     }
 
     /// Tells that a change could not be applied.
     fn fail(&mut self, then: Then, error: &Error) {
         match then {
-            Then::Tell(reply) | Then::Start(reply) => reply(Err(error.clone())),
+            Then::Tell(reply) | Then::Start(reply) | Then::Controlled(_, reply) | Then::Saved(_, reply) => {
+                reply(Err(error.clone()));
+            }
             Then::Lease { asked: (key, epoch), reply, .. } => {
                 if let Some(run) = self.runs.get_mut(&key.run) {
                     run.put_back(key, epoch, false, 0);
@@ -299,7 +340,7 @@ impl Leader {
             Then::Commit { reply, .. } | Then::Return { reply, .. } => {
                 send(reply, &LeaderAnswer::Refused(error.to_string()));
             }
-            Then::Expire(_) | Then::Step(_) | Then::End(_) | Then::Nothing => {}
+            Then::Expire(_) | Then::Planned(..) | Then::Step(_) | Then::End(_) | Then::Nothing => {}
         }
     }
 

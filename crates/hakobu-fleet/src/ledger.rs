@@ -4,7 +4,11 @@
 //! does to them is [`apply`].
 
 mod apply;
+pub mod leadership;
 pub mod memory;
+pub mod place;
+pub mod postgres;
+mod rows;
 pub mod sqlite;
 mod tables;
 
@@ -33,7 +37,8 @@ pub trait Ledger: Send {
     /// Applies changes in their order, in one durable transaction: when this returns, they outlast a crash.
     ///
     /// # Errors
-    /// `Usage` for a change that is not well formed, or those of the disk. No change was applied.
+    /// `Usage` for a change that is not well formed, `Locked` if another control plane leads (see [`leadership`]), or those of
+    /// the disk. No change was applied, unless the connection to a database was lost for long.
     fn apply(&mut self, changes: &[LedgerChange]) -> Result<Vec<LedgerAnswer>>;
 
     /// Returns a run.

@@ -181,6 +181,10 @@ pub struct RunRow {
     pub ended: Option<Moment>,
     /// The outcome, if it has ended.
     pub outcome: Option<RunOutcome>,
+    /// True if somebody paused it.
+    pub is_paused: bool,
+    /// The limits that hold in place of those of its relationship, as JSON.
+    pub limits: Option<String>,
 }
 
 impl NewRun {
@@ -210,6 +214,8 @@ impl NewRun {
             started: self.started,
             ended: None,
             outcome: None,
+            is_paused: false,
+            limits: None,
         }
     }
 }

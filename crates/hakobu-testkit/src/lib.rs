@@ -1,6 +1,7 @@
 //! Test support that must not be part of the program: the conformance suite for endpoints, fault injection, emulated
 //! links between network namespaces, loop devices, disks that corrupt writes, throw-away servers for ssh, sshfs,
-//! rsync and S3, an HTTP server that misbehaves, virtual machines, and the comparison of files and trees.
+//! rsync, S3, PostgreSQL, NATS and mail, an HTTP server that misbehaves, virtual machines, and the comparison of files and
+//! trees.
 
 pub mod bad_medium;
 pub mod conformance;
@@ -9,9 +10,12 @@ pub mod faults;
 pub mod file_difference;
 pub mod http;
 pub mod link;
+pub mod nats;
 pub mod partition_table;
+pub mod postgres;
 pub mod rsyncd;
 pub mod slow_fs;
+pub mod smtp;
 pub mod sshd;
 pub mod sshfs;
 pub mod stores;

@@ -123,7 +123,7 @@ impl Attempt<'_, '_> {
         let mut job = self.job(&hosts, &plan, &decisions);
         if self.exchange.is_some() {
             shared_run::check_plan(&hosts, &job)?;
-            // Whoever has begun a file before, nobody else goes on with an older version.
+            // A file that changed after another lease began with it is begun anew.
             job.earlier = if job.earlier == Earlier::Refuse { Earlier::Continue } else { job.earlier };
         }
         let ends = fit::HostPair::of(&hosts);

@@ -212,6 +212,11 @@ pub fn is_without_agent(location: &Location) -> bool {
     location.wants_sftp()
 }
 
+/// Returns true if an agent opens a location, unless none can be started there.
+pub fn may_have_agent(request: &CopyRequest, location: &Location) -> bool {
+    location.ssh_host().is_some() && !is_without_agent(location) && request.transport != Transport::Sftp
+}
+
 /// Returns the transport for listing a location. An agent does not list sources for other hosts, but a host that is
 /// reached through ssh has an SFTP server.
 pub fn transport_of_listing(location: &Location) -> Transport {

@@ -1,8 +1,8 @@
 //! A copy that several processes make together, on one machine or on many: each runs units of it, which are parts of the tree.
 //!
 //! The engine of each unit is in this process, and so is the source. What it begins with, and what it gives away, goes through
-//! an [exchange](hakobu_core::exchange). Nobody but the leases keeps units apart: each lease has locks, drafts and marks of its
-//! own at the target, so any number of units may run at a time.
+//! an [exchange](hakobu_core::exchange). Each lease has locks, drafts and marks of its own at the target,
+//! so any number of units may run at a time.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -13,14 +13,13 @@ use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::exchange::WorkExchange;
 use hakobu_core::job::{Job, Mode, Removal};
-use hakobu_core::location::Location;
 use hakobu_core::open_at::OpenAt;
 use hakobu_core::outcome::{RunEnvironment, Transfer};
-use hakobu_core::request::{CopyRequest, Transport};
+use hakobu_core::request::CopyRequest;
 
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
-use crate::opening::TransferHosts;
+use crate::opening::{TransferHosts, may_have_agent};
 
 const SHARING: &str = "sharing the work";
 
@@ -115,15 +114,11 @@ fn obstacle(request: &CopyRequest) -> Option<&'static str> {
         _ if request.open_at != OpenAt::default() => {
             "the store would be opened on another host, which shares nothing; leave out --open-at, or run a broker there"
         }
-        _ if request.sources.iter().any(|source| is_read_by_agent(request, source)) => {
+        _ if request.sources.iter().any(|source| may_have_agent(request, source)) => {
             "an agent would read the source, and shares nothing; run a broker on that host, or write the source as sftp://"
         }
         _ => return None,
     })
-}
-
-fn is_read_by_agent(request: &CopyRequest, source: &Location) -> bool {
-    source.ssh_host().is_some() && !source.wants_sftp() && request.transport != Transport::Sftp
 }
 
 /// Refuses a plan that cannot be shared, which shows only when the ends are known.
@@ -142,6 +137,9 @@ pub(crate) fn check_plan(hosts: &TransferHosts, job: &Job) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_core::location::Location;
+    use hakobu_core::request::Transport;
+
     use super::*;
 
     fn request(source: &str, target: &str) -> CopyRequest {

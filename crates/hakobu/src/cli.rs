@@ -9,6 +9,7 @@ use hakobu_core::job::Mode;
 use crate::color::{COLOR_CHOICES, STYLES};
 use crate::commands::agent::{AGENT_HELP, AgentArguments};
 use crate::commands::bench::arguments::{BenchArguments, HELP as BENCH_HELP};
+use crate::commands::broker::arguments::{BROKER_HELP, BrokerArguments};
 use crate::commands::complete::CompleteArguments;
 use crate::commands::copy::arguments::{COPY_HELP, CopyArguments, SYNC_HELP, VERIFY_HELP};
 use crate::commands::digest::{DIGEST_HELP, DigestArguments};
@@ -109,6 +110,9 @@ pub enum Verb {
     /// Run a control plane for a fleet, with a page, an API and a broker
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
+    /// Work on the runs of a control plane on another machine
+    #[command(after_help = BROKER_HELP)]
+    Broker(BrokerArguments),
     /// Show a report written by --report as text, Markdown or HTML
     #[command(after_help = report::HELP)]
     Report(ReportArguments),

@@ -112,6 +112,7 @@ fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
         Verb::Bench(options) => commands::bench::bench(&options),
         Verb::Explain(options) => commands::explain::explain(&options),
         Verb::Jobs { verb } => jobs::jobs(verb),
+        Verb::Broker(options) => commands::broker::broker(&options),
         Verb::Serve(options) => commands::serve::serve(&options),
         Verb::Agent(arguments) => commands::agent::agent(&arguments),
         Verb::Complete(typed) => commands::complete::complete(&typed),

@@ -26,9 +26,7 @@ const HELD: &str = "note: stopping; --after-last-pass runs first, so that the so
 /// The system refuses to install a handler.
 pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
     let cancel = Arc::new(AtomicBool::new(false));
-    let ignored = ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
-    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
-    let mut signals = Signals::new(heeded)?;
+    let mut signals = Signals::new(heeded())?;
     let flag = Arc::clone(&cancel);
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
@@ -40,6 +38,35 @@ pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
         }
     })?;
     Ok(cancel)
+}
+
+/// Two flags: the first SIGINT, SIGTERM or SIGHUP sets the first one, which asks for an orderly end, the second signal sets
+/// the second one, which asks for an end at once, and the third ends the program with code 130. Signals that are ignored stay
+/// ignored, as with [`cancel_flag`].
+///
+/// # Errors
+/// The system refuses to install a handler.
+pub fn ending_flags() -> io::Result<(Arc<AtomicBool>, Arc<AtomicBool>)> {
+    let (ending, stopping) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let mut signals = Signals::new(heeded())?;
+    let flags = (Arc::clone(&ending), Arc::clone(&stopping));
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            if !flags.0.swap(true, SeqCst) {
+                continue;
+            }
+            if flags.1.swap(true, SeqCst) {
+                signal_hook::low_level::exit(i32::from(INTERRUPTED));
+            }
+        }
+    })?;
+    Ok((ending, stopping))
+}
+
+/// Returns the signals that are not ignored.
+fn heeded() -> impl Iterator<Item = i32> {
+    let ignored = ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| ignored & (1 << (signal - 1)) == 0)
 }
 
 /// The mask of ignored signals from the text of `/proc/self/status`, signal 1 in the lowest bit.

@@ -127,7 +127,7 @@ impl Harness for GcsBucketsOfServer {
         let settings = GcsSettings {
             bucket,
             endpoint: Some(self.server.endpoint.clone()),
-            credentials: GcsCredentialSettings { is_anonymous: true, file: None },
+            credentials: GcsCredentialSettings { is_anonymous: true, ..GcsCredentialSettings::default() },
             ..GcsSettings::default()
         };
         let access = BucketAccess::new(Arc::new(GcsBucket::open(settings).unwrap()), None);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 
@@ -132,7 +132,7 @@ async fn caller(parts: &Parts, state: &Arc<ApiState>) -> ApiResult<Caller> {
 /// Returns the address of the one who asks.
 pub fn source(parts: &Parts) -> IpAddr {
     let unknown = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
-    parts.extensions.get::<PeerAddress>().map_or(unknown, |address| address.0)
+    parts.extensions.get::<ConnectInfo<PeerAddress>>().map_or(unknown, |peer| peer.0.0)
 }
 
 /// Checks that a page of this site asks.

@@ -64,11 +64,6 @@ impl EventStream {
         let _nobody_watches = self.put.send(event);
     }
 
-    /// Returns an end for a reader.
-    pub fn subscribe(&self) -> broadcast::Receiver<NumberedEvent> {
-        self.put.subscribe()
-    }
-
     /// Returns the number of readers.
     pub fn readers(&self) -> usize {
         self.put.receiver_count()

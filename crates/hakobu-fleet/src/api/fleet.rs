@@ -169,9 +169,7 @@ pub async fn limit_run(
     limits.check().map_err(|error| ApiError::setting("", error))?;
     check_open(&state, id).await?;
     let action = AuditedAction { detail: words(&limits), ..caller.does("run.limit", id.to_string()) };
-    state.change(action, LedgerChange::Nothing).await?;
-    let limits = Some(limits).filter(|limits| *limits != LimitsSetting::default());
-    state.ask(move |leader| leader.set_run_limits(id, limits)).await??;
+    state.change(action, LedgerChange::LimitRun(id, Some(words(&limits)))).await?;
     state.look().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,6 +6,7 @@ use super::fleet_view::{BrokerState, BrokerView};
 use super::problem::Problem;
 use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
 use crate::broker::BrokerRecord;
+use crate::errand::ErrandView;
 use crate::ids::{Moment, RelationshipId};
 use crate::leader::{ActiveRun, Leader, LiveBroker};
 use crate::limits_setting::LimitsSetting;
@@ -58,6 +59,8 @@ pub struct FleetGlimpse {
     pub group_limits: Vec<(GroupName, LimitsSetting)>,
     /// The tokens.
     pub tokens: Vec<TokenRecord>,
+    /// The errands whose state has changed.
+    pub errands: Vec<ErrandView>,
     /// The error of the ledger, while it does not work.
     pub ledger_error: Option<Problem>,
 }
@@ -84,6 +87,7 @@ impl FleetGlimpse {
             recent: leader.ledger().runs(None, None, RECENT_RUNS)?,
             relationships: leader.ledger().relationships(after, GLIMPSE_RELATIONSHIPS)?,
             tokens: leader.ledger().tokens()?,
+            errands: leader.changed_errands(),
         })
     }
 }
@@ -113,7 +117,7 @@ fn open_run(run: &ActiveRun) -> RunGlimpse {
     RunGlimpse {
         row: run.row.clone(),
         request: run.request.clone(),
-        is_paused: run.is_paused,
+        is_paused: run.row.is_paused,
         limits: run.limits.clone(),
         brokers,
         units: units(&run.row, run.leased.len()),

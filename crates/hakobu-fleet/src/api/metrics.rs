@@ -31,24 +31,24 @@ fn family(registry: &mut Registry, name: &str, help: &str) -> Family<Labels, Gau
     family
 }
 
-fn add(family: &Family<Labels, Gauge>, labels: Labels, value: u64) {
-    family.get_or_create(&labels).inc_by(i64::try_from(value).unwrap_or(i64::MAX));
+fn add(family: &Family<Labels, Gauge>, labels: &Labels, value: u64) {
+    family.get_or_create(labels).inc_by(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
 fn fleet(state: &ApiState, registry: &mut Registry) {
     let overview = state.overview();
     let relationships = family(registry, "relationships", "Relationships by the state of their last run");
     for entry in overview.relationships.values() {
-        add(&relationships, vec![("state", name_of(&entry.state()))], 1);
+        add(&relationships, &vec![("state", name_of(&entry.state()))], 1);
     }
     let brokers = family(registry, "brokers", "Brokers by group and state");
     let slots = family(registry, "slots", "Units that brokers could take at a time");
     let units = family(registry, "units_leased", "Units that brokers work on");
     for broker in overview.brokers.values() {
         let group = || ("group", broker.group.clone());
-        add(&brokers, vec![group(), ("state", name_of(&broker.state))], 1);
-        add(&slots, vec![group()], broker.slots);
-        add(&units, vec![group()], broker.units);
+        add(&brokers, &vec![group(), ("state", name_of(&broker.state))], 1);
+        add(&slots, &vec![group()], broker.slots);
+        add(&units, &vec![group()], broker.units);
     }
     let runs = family(registry, "runs_open", "Runs under way by group and state");
     let bytes = family(registry, "bytes_per_second", "Present rate of the runs under way in bytes");
@@ -58,13 +58,13 @@ fn fleet(state: &ApiState, registry: &mut Registry) {
     for run in overview.runs.values() {
         let view = &run.view;
         let group = || ("group", view.group.clone());
-        add(&runs, vec![group(), ("state", name_of(&view.state))], 1);
+        add(&runs, &vec![group(), ("state", name_of(&view.state))], 1);
         let left = view.units.added.saturating_sub(view.units.committed).saturating_sub(view.units.given_up);
-        add(&open, vec![group()], left);
-        add(&failures, vec![group()], view.failures);
+        add(&open, &vec![group()], left);
+        add(&failures, &vec![group()], view.failures);
         if let Some(progress) = &view.progress {
-            add(&bytes, vec![group()], progress.bytes_per_second);
-            add(&entries, vec![group()], progress.entries_per_second);
+            add(&bytes, &vec![group()], progress.bytes_per_second);
+            add(&entries, &vec![group()], progress.entries_per_second);
         }
     }
     let works = ConstGauge::new(i64::from(overview.ledger_error.is_none()));

@@ -11,7 +11,7 @@ use super::run_view::{RequestView, RunView};
 use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
 use crate::relationship::{CredentialReference, Relationship, RelationshipRecord};
-use crate::run_request::{RunOptions, FleetRequest};
+use crate::run_request::{FleetRequest, RunOptions};
 use crate::schedule::{Schedule, ScheduleSetting};
 
 /// The state of a relationship: that of its run under way, or else of its last run. The first ones need somebody.

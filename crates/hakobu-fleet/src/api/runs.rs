@@ -237,8 +237,7 @@ async fn set_paused(
     is_paused: bool,
 ) -> ApiResult<StatusCode> {
     check_open(state, id).await?;
-    state.change(action, LedgerChange::Nothing).await?;
-    state.ask(move |leader| leader.pause_run(id, is_paused)).await??;
+    state.change(action, LedgerChange::PauseRun(id, is_paused)).await?;
     state.look().await?;
     Ok(StatusCode::NO_CONTENT)
 }

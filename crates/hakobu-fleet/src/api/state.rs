@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 use super::events::EventStream;
 use super::glimpse::FleetGlimpse;
@@ -16,6 +16,7 @@ use super::sessions::SessionTable;
 use crate::audit::{AUDIT_OBJECT_BYTES_MAX, AUDIT_TEXT_BYTES_MAX, AuditEntry};
 use crate::change::{LedgerAnswer, LedgerChange};
 use crate::control_loop::ControlHandle;
+use crate::errand::ErrandView;
 use crate::fleet_clock::FleetClock;
 use crate::ids::{RelationshipId, TokenId};
 use crate::leader::Leader;
@@ -28,6 +29,9 @@ use crate::token::{TokenHash, TokenRecord};
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// The number of relationships whose last runs are read at a time.
 const LAST_RUNS: usize = 100;
+
+/// The number of events of one look above which one tells to read anew.
+const EVENTS_AT_ONCE_MAX: usize = 512;
 
 /// The settings of the interface.
 #[derive(Clone, Debug, Default)]
@@ -182,7 +186,18 @@ impl ApiState {
         let after = self.overview().read_to;
         let glimpse = self.ask(move |leader| FleetGlimpse::take(leader, after)).await??;
         self.take_tokens(&glimpse.tokens);
-        let events = self.overview().take(glimpse);
+        let errands = glimpse.errands.clone();
+        let mut events = self.overview().take(glimpse);
+        for errand in errands {
+            // Its result is for those who may ask for it.
+            let quiet = ErrandView { result: None, ..errand };
+            let data = serde_json::to_string(&quiet).unwrap_or_default();
+            events.push(FleetEvent { name: "errand", data });
+        }
+        if events.len() > EVENTS_AT_ONCE_MAX {
+            // More than those who watch can take at a time.
+            events = vec![FleetEvent { name: "reset", data: "{}".to_owned() }];
+        }
         self.tell(events);
         Ok(())
     }
@@ -247,11 +262,6 @@ impl ApiState {
 
     fn tell(&self, events: Vec<FleetEvent>) {
         events.into_iter().for_each(|event| self.events.send(event));
-    }
-
-    /// Returns an end for somebody who watches.
-    pub fn watch(&self) -> broadcast::Receiver<super::events::NumberedEvent> {
-        self.events.subscribe()
     }
 
     /// Returns the present moment by a clock that does not jump.

@@ -71,7 +71,7 @@ impl BrokerBus for LocalBrokerBus {
         let reply = Box::new(move |bytes| {
             let _nobody_waits = put.try_send(bytes);
         });
-        let call = IncomingCall { group: self.group.clone(), bytes, reply };
+        let call = IncomingCall { group: self.group.clone(), broker: None, bytes, reply };
         self.control.call(call)?;
         answer.recv_timeout(limit).map_err(|error| match error {
             RecvTimeoutError::Timeout => Error::new(ErrorKind::TimedOut, CALLING, "there is no answer"),

@@ -74,8 +74,8 @@ pub struct ActiveRun {
     has_more: bool,
     /// The last error with which a broker returned a unit.
     pub last_error: Option<Error>,
-    /// True if nothing is leased for the present.
-    pub is_paused: bool,
+    /// True if its schedule has a blackout now.
+    pub is_blackout: bool,
     /// The limits, over all brokers.
     pub limits: Option<LimitsSetting>,
 }
@@ -96,7 +96,7 @@ impl ActiveRun {
             read_to: None,
             has_more: true,
             last_error: None,
-            is_paused: false,
+            is_blackout: false,
             limits,
         })
     }
@@ -126,14 +126,19 @@ impl ActiveRun {
         Ok(())
     }
 
+    /// Returns true if nothing of it moves now.
+    pub fn rests(&self) -> bool {
+        self.row.is_paused || self.is_blackout
+    }
+
     /// Returns true if a unit could be leased now.
     pub fn has_ready(&self, now_ms: u64) -> bool {
-        !self.is_paused && self.ready.iter().any(|unit| unit.not_before_ms <= now_ms)
+        !self.rests() && self.ready.iter().any(|unit| unit.not_before_ms <= now_ms)
     }
 
     /// Takes a ready unit: one of those that were offered, or else the earliest.
     pub fn take_ready(&mut self, offered: &[UnitKey], now_ms: u64) -> Option<ReadyUnit> {
-        if self.is_paused {
+        if self.rests() {
             return None;
         }
         let may = |unit: &ReadyUnit| unit.not_before_ms <= now_ms;

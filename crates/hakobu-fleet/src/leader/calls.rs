@@ -32,8 +32,12 @@ const UNITS_A_SLOT: usize = 4;
 impl Leader {
     /// Takes a request of a broker. It is answered at the next [`Leader::flush`] at the latest.
     pub fn take_call(&mut self, call: IncomingCall) {
-        let IncomingCall { group, bytes, reply } = call;
+        let IncomingCall { group, broker, bytes, reply } = call;
         match decode::<BrokerCall>(&bytes) {
+            Ok(call) if broker.as_ref().is_some_and(|name| *name != call.broker) => {
+                let words = "the request names another broker than the one that may send it";
+                send(reply, &LeaderAnswer::Refused(words.to_owned()));
+            }
             Ok(call) => self.answer(&group, call, reply),
             Err(error) => send(reply, &LeaderAnswer::Refused(error.to_string())),
         }

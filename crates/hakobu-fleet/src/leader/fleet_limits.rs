@@ -2,7 +2,7 @@
 
 use hakobu_core::error::Result;
 
-use super::{ActiveRun, Leader, no_such};
+use super::{ActiveRun, Leader};
 use crate::ids::RunId;
 use crate::ledger::Ledger;
 use crate::limits_setting::{LEAST_BYTES_PER_SECOND, LimitsSetting};
@@ -11,16 +11,6 @@ use crate::names::GroupName;
 use crate::run::RunRow;
 
 impl Leader {
-    /// Replaces the limits of a run that has not ended.
-    ///
-    /// # Errors
-    /// `NotFound` if no such run is under way.
-    pub fn set_run_limits(&mut self, run: RunId, limits: Option<LimitsSetting>) -> Result<()> {
-        let run = self.runs.get_mut(&run).ok_or_else(|| no_such("run under way"))?;
-        run.limits = limits;
-        Ok(())
-    }
-
     /// Replaces the limits of a group. They last as long as this leader.
     pub fn set_group_limits(&mut self, group: GroupName, limits: Option<LimitsSetting>) {
         match limits {
@@ -46,7 +36,7 @@ impl Leader {
             (Some(one), Some(other)) => stricter(&one, &other),
             (one, other) => one.or(other).unwrap_or_default(),
         };
-        limits.is_paused |= active.is_paused;
+        limits.is_paused |= active.rests();
         limits
     }
 }
@@ -60,8 +50,11 @@ impl ActiveRun {
     }
 }
 
-/// Returns the limits that the relationship of a run has.
+/// Returns the limits of a run: its own, or those that its relationship has.
 pub(super) fn saved_limits(ledger: &mut dyn Ledger, row: &RunRow) -> Result<Option<LimitsSetting>> {
+    if let Some(json) = &row.limits {
+        return Ok(LimitsSetting::parse(json).ok());
+    }
     let Some(id) = row.relationship else { return Ok(None) };
     let record = ledger.relationship(id)?;
     // Limits of a later version were refused when they were set here, so they do not hold here.

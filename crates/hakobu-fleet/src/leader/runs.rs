@@ -221,6 +221,9 @@ impl Leader {
         let run = match self.runs.entry(id) {
             std::collections::btree_map::Entry::Occupied(there) => {
                 let run = there.into_mut();
+                if run.row.limits != row.limits {
+                    run.limits = saved_limits(&mut *self.ledger, &row)?;
+                }
                 run.row = row;
                 run
             }
@@ -272,20 +275,11 @@ impl Leader {
         match self.end(id, RunOutcome::Cancelled, None) {
             Ok(end) => {
                 let change = audited(LedgerChange::EndRun(Box::new(end)));
-                self.runs.remove(&id);
+                let ended = self.runs.remove(&id);
                 self.pending.push((change, Then::Tell(reply)));
+                ended.and_then(|run| run.row.relationship).into_iter().for_each(|id| self.plan_after_run(id));
             }
             Err(error) => reply(Err(error)),
         }
-    }
-
-    /// Pauses a run, or lets it go on. Units under way are paused by their limits.
-    ///
-    /// # Errors
-    /// `NotFound` if no such run is under way.
-    pub fn pause_run(&mut self, id: RunId, is_paused: bool) -> Result<()> {
-        let run = self.runs.get_mut(&id).ok_or_else(|| no_such("run under way"))?;
-        run.is_paused = is_paused;
-        Ok(())
     }
 }

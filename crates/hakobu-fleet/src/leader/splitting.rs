@@ -28,7 +28,7 @@ impl Leader {
         let (_, now_ms) = self.now();
         let split_after_ms = as_ms(self.settings.split_after);
         for (group, mut idle) in self.free_slots() {
-            let runs = self.runs.values_mut().filter(|run| run.row.group == group && !run.is_paused);
+            let runs = self.runs.values_mut().filter(|run| run.row.group == group && !run.rests());
             let runs: Vec<_> = runs.collect();
             let ready: usize =
                 runs.iter().filter(|run| run.has_ready(now_ms)).map(|run| run.ready.len()).sum();
@@ -52,7 +52,7 @@ impl Leader {
         let (_, now_ms) = self.now();
         for (group, idle) in self.free_slots() {
             let mut left = idle.min(OFFERS_AT_ONCE);
-            for run in self.runs.values_mut().filter(|run| run.row.group == group && !run.is_paused) {
+            for run in self.runs.values_mut().filter(|run| run.row.group == group && !run.rests()) {
                 if let Err(error) = run.read_ready(&mut *self.ledger) {
                     self.ledger_error = Some(error);
                     return;

@@ -59,7 +59,11 @@ impl<T: Tables> ChangeBatch<'_, T> {
             LedgerChange::StartRun(run) => self.start_run(run),
             LedgerChange::StepRun(step) => self.step_run(step),
             LedgerChange::EndRun(end) => self.end_run(end),
-            LedgerChange::SetForecast(run, forecast) => self.set_forecast(*run, forecast.as_deref()),
+            LedgerChange::SetForecast(run, forecast) => {
+                self.set_in_run(*run, |run| run.forecast.clone_from(forecast))
+            }
+            LedgerChange::PauseRun(run, is_paused) => self.set_in_run(*run, |run| run.is_paused = *is_paused),
+            LedgerChange::LimitRun(run, limits) => self.set_in_run(*run, |run| run.limits.clone_from(limits)),
             LedgerChange::Unit(key, transition) => self.move_unit(*key, transition),
             LedgerChange::Commit { key, broker, epoch, result } => self.commit(*key, broker, *epoch, result),
             LedgerChange::SaveRelationship { replaces: None, now, relationship } => {
@@ -201,11 +205,11 @@ impl<T: Tables> ChangeBatch<'_, T> {
         Ok(Answer::Done)
     }
 
-    fn set_forecast(&mut self, run: RunId, forecast: Option<&str>) -> Result<Answer> {
+    fn set_in_run(&mut self, run: RunId, set: impl FnOnce(&mut RunRow)) -> Result<Answer> {
         if let Err(refusal) = self.open_run(run)? {
             return Ok(Answer::Refused(refusal));
         }
-        self.change_run(run, |run| run.forecast = forecast.map(str::to_owned));
+        self.change_run(run, set);
         Ok(Answer::Done)
     }
 

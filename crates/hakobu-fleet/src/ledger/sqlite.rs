@@ -8,7 +8,7 @@ mod errors;
 mod migrations;
 mod packs;
 mod queries;
-mod rows;
+mod shared_disks;
 mod statements;
 mod sweep;
 mod transaction;
@@ -51,9 +51,10 @@ impl SqliteLedger {
     /// Opens a ledger, or creates one if there is no file.
     ///
     /// # Errors
-    /// `Locked` if another process has it open, `Unsupported` if its version is newer than this program, `Usage` if the file is
-    /// none of this program, and those of the disk.
+    /// `Locked` if another process has it open, `Unsupported` if its version is newer than this program or its file system is
+    /// shared with other machines, `Usage` if the file is none of this program, and those of the disk.
     pub fn open(path: &Path) -> Result<Self> {
+        shared_disks::check_disk(path)?;
         let lock = lock(path)?;
         let mut connection = connect(path)?;
         let place = |error: Error| error.at(place_of(path));
@@ -74,7 +75,7 @@ impl SqliteLedger {
     /// `Corrupt` with the first faults.
     pub fn check_integrity(&mut self) -> Result<()> {
         let faults = Statements::new(&self.connection)
-            .list("PRAGMA integrity_check(5)", [], |row| rows::column::<String>(row, 0));
+            .list("PRAGMA integrity_check(5)", [], |row| super::rows::column::<String>(row, 0));
         let faults = faults.map_err(|error| error.at(place_of(&self.path)))?;
         if faults == ["ok"] {
             return Ok(());

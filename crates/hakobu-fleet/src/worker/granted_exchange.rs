@@ -121,9 +121,10 @@ fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
     let shares = match work {
         GrantedWork::Copy(bytes) => match UnitWork::decode(bytes)? {
             UnitWork::Items(items) => items.iter().map(|item| WorkShare::Directory(item.share())).collect(),
-            UnitWork::All | UnitWork::Again(_) | UnitWork::Links(_) | UnitWork::Directories(_) => {
-                return Ok(None);
+            UnitWork::Again(paths) => {
+                paths.into_iter().map(|(root, path)| WorkShare::Again(root, path)).collect()
             }
+            UnitWork::All | UnitWork::Links(_) | UnitWork::Directories(_) => return Ok(None),
         },
         GrantedWork::Names(names) => names
             .iter()

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::job::Mode;
 use hakobu_core::outcome::{RunEnvironment, Transfer};
-use hakobu_core::prompts::Prompts;
+use hakobu_core::prompts::NoPrompts;
 use hakobu_core::request::CopyRequest;
 use hakobu_transfer::copy::copy;
 use hakobu_transfer::shared_run::SharedRun;
@@ -33,15 +33,6 @@ pub struct RunCache {
     pub controls: UnitControls,
     request: String,
     run: Option<SharedRun>,
-}
-
-/// Nobody is there to be asked.
-struct NoPrompts;
-
-impl Prompts for NoPrompts {
-    fn sudo_password(&mut self, _host: &str, _attempt: u32) -> Option<hakobu_core::prompts::Secret> {
-        None
-    }
 }
 
 impl Worker {

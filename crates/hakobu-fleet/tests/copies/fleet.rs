@@ -9,8 +9,9 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::Location;
 use hakobu_core::request::CopyRequest;
-use hakobu_fleet::bus::BrokerBus;
+use hakobu_fleet::bus::{BrokerBus, LeaderBus};
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
+use hakobu_fleet::control_loop::ControlHandle;
 use hakobu_fleet::control_plane::ControlPlane;
 use hakobu_fleet::fleet_clock::{FleetClock, MachineClock};
 use hakobu_fleet::ids::RunId;
@@ -51,6 +52,7 @@ impl Observer for Printed {
 
 pub struct Fleet {
     pub plane: ControlPlane,
+    group: GroupName,
     brokers: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
 
@@ -60,15 +62,25 @@ pub fn group() -> GroupName {
 
 impl Fleet {
     pub fn new(ledger: Box<dyn Ledger>, lease: Duration) -> Self {
+        Self::with_buses(ledger, lease, group(), |_| Ok(Vec::new()))
+    }
+
+    /// Starts a control plane that has further buses.
+    pub fn with_buses(
+        ledger: Box<dyn Ledger>,
+        lease: Duration,
+        group: GroupName,
+        buses: impl FnOnce(&ControlHandle) -> Result<Vec<Arc<dyn LeaderBus>>>,
+    ) -> Self {
         let key = LeaseKey::new(b"a secret of a test");
         let settings = LeaderSettings { lease, split_after: Duration::from_millis(100), key };
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
-        let plane = ControlPlane::start(ledger, clock, settings, |_| Ok(Vec::new())).unwrap();
-        Self { plane, brokers: Vec::new() }
+        let plane = ControlPlane::start(ledger, clock, settings, buses).unwrap();
+        Self { plane, group, brokers: Vec::new() }
     }
 
     pub fn add_broker(&mut self, name: &str) {
-        let bus: Arc<dyn BrokerBus> = Arc::new(self.plane.local().broker(&group()));
+        let bus: Arc<dyn BrokerBus> = Arc::new(self.plane.local().broker(&self.group));
         self.add_broker_at(name, bus);
     }
 
@@ -90,12 +102,16 @@ impl Fleet {
     }
 
     pub fn start(&self, request: &FleetRequest) -> RunId {
+        self.start_with(request, UnitWork::All)
+    }
+
+    pub fn start_with(&self, request: &FleetRequest, work: UnitWork) -> RunId {
         let run = NewRun {
             relationship: None,
-            group: group(),
+            group: self.group.clone(),
             request: request.json().unwrap(),
             started: MachineClock.moment(),
-            units: vec![UnitWork::All],
+            units: vec![work],
         };
         match self.plane.handle().apply(LedgerChange::StartRun(Box::new(run))).unwrap() {
             LedgerAnswer::RunStarted(run) => run,

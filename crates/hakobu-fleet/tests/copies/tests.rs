@@ -3,9 +3,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use hakobu_core::path::EntryPath;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
+use hakobu_fleet::unit::UnitWork;
 
 use crate::fleet::Fleet;
 use crate::trees;
@@ -40,4 +42,33 @@ fn brokers_copy_a_tree_together() {
         assert_eq!(row.counters.target_written_bytes, 0, "{row:?}");
         assert_eq!(row.outcome, Some(RunOutcome::Complete));
     }
+}
+
+#[test]
+fn what_failed_is_copied_again_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    trees::make(&source, 8, 5);
+    let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
+    fleet.add_broker("b0");
+    let request = request(&source, &target);
+    let run = fleet.start(&request);
+    assert_eq!(fleet.finish(run, LIMIT).outcome, Some(RunOutcome::Complete));
+    fs::write(source.join("d1/e1/f2"), "new").unwrap();
+    fs::remove_file(target.join("d2/e2/f3")).unwrap();
+    fs::remove_dir_all(target.join("d3/e3")).unwrap();
+    fs::write(source.join("d4/e4/f4"), "other").unwrap();
+    let path = |text: &str| (0, EntryPath::new(text).unwrap());
+    let again = ["d1/e1/f2", "d2/e2/f3", "d3/e3", "d3/gone"].map(path).to_vec();
+    let run = fleet.start_with(&request, UnitWork::Again(again));
+    let row = fleet.finish(run, LIMIT);
+    // One is no longer there.
+    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Partial), 1), "{row:?}");
+    assert_eq!(fs::read(target.join("d1/e1/f2")).unwrap(), b"new");
+    assert!(target.join("d2/e2/f3").exists() && target.join("d3/e3/f4").exists());
+    assert_ne!(fs::read(target.join("d4/e4/f4")).unwrap(), b"other", "nobody asked for it");
+    let run = fleet.start(&request);
+    assert_eq!(fleet.finish(run, LIMIT).outcome, Some(RunOutcome::Complete));
+    trees::assert_equal(&source, &target);
 }

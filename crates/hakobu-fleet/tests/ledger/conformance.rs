@@ -1,17 +1,18 @@
 //! Cases that hold for every ledger. Each runs against each implementation.
 
 use hakobu_core::error::ErrorKind;
+use hakobu_core::path::EntryPath;
 use hakobu_fleet::audit::AuditEntry;
 use hakobu_fleet::broker::BrokerSighting;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange, LedgerRefusal, UnitResult};
 use hakobu_fleet::ids::{RelationshipId, Revision, RunId};
 use hakobu_fleet::lease::ATTEMPTS_MAX;
-use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::ledger::sqlite::SqliteLedger;
-use hakobu_fleet::link_name::{LinkRange, PackLimits};
+use hakobu_fleet::ledger::{Ledger, PAGE_ROWS_MAX};
+use hakobu_fleet::link_name::{LinkNameRow, LinkRange, PackLimits};
 use hakobu_fleet::names::GroupName;
-use hakobu_fleet::open_directory::DirectoryRange;
+use hakobu_fleet::open_directory::{DirectoryRange, OpenDirectoryRow};
 use hakobu_fleet::relationship::{CredentialReference, Relationship};
 use hakobu_fleet::run::{RunOutcome, RunPhase, RunStep};
 use hakobu_fleet::token::{NewToken, TokenHash, TokenRole};
@@ -34,6 +35,12 @@ macro_rules! cases {
                 let mut ledger = SqliteLedger::open(&directory.path().join("ledger.db")).unwrap();
                 super::$case(&mut ledger);
                 ledger.check_integrity().unwrap();
+            } )*
+        }
+        mod postgres {
+            $( #[test] fn $case() {
+                let (mut ledger, _leadership) = crate::database::leading(&crate::database::place());
+                super::$case(&mut ledger);
             } )*
         }
     };
@@ -62,6 +69,10 @@ cases!(
     the_audit_log_has_the_outcome,
     a_change_that_is_malformed_changes_nothing,
     a_refusal_leaves_the_rest_of_the_batch,
+    the_longest_paths_are_kept,
+    texts_with_zero_bytes_are_kept,
+    a_commit_with_many_rows_is_kept,
+    a_unit_that_is_added_in_a_batch_is_leased_in_it,
 );
 
 fn refused(refusal: UnitRefusal) -> LedgerAnswer {
@@ -611,4 +622,109 @@ fn a_refusal_leaves_the_rest_of_the_batch(ledger: &mut dyn Ledger) {
     assert!(matches!(answers[1], LedgerAnswer::Leased(_)));
     assert_eq!(answers[2], refused(UnitRefusal::OtherBroker));
     assert_eq!(answers[3], LedgerAnswer::Committed);
+}
+
+/// Returns a path of 4095 bytes that no compression shortens much, with this end.
+fn longest(end: u8) -> EntryPath {
+    let mut state = 7u64;
+    let mut bytes: Vec<u8> = (0..4094)
+        .map(|index| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if index % 200 == 199 { b'/' } else { b'0' + ((state >> 33) % 200) as u8 }
+        })
+        .collect();
+    bytes.push(end);
+    EntryPath::new(bytes).unwrap()
+}
+
+fn the_longest_paths_are_kept(ledger: &mut dyn Ledger) {
+    let paths = [longest(b'a'), longest(b'b')];
+    let directory = |path: &EntryPath| OpenDirectoryRow { root: 0, path: path.clone(), detail: vec![1] };
+    let link = |path: &EntryPath| LinkNameRow { path: path.clone(), ..link_name(1, "x") };
+    let result = UnitResult {
+        open_directories: paths.iter().rev().chain(&paths).map(directory).collect(),
+        link_names: paths.iter().rev().chain(&paths).map(link).collect(),
+        ..Default::default()
+    };
+    let run = with_rows(ledger, result.clone());
+    let again = result;
+    let added = step(run, 0, RunPhase::Copy, vec![work(&[""])]);
+    assert_eq!(apply(ledger, added), LedgerAnswer::Done);
+    let key = ledger.ready_units(run, None, 1).unwrap()[0].key;
+    let leased = lease(ledger, key, "one", 0);
+    assert_eq!(apply(ledger, commit_change(key, "one", leased.epoch, again)), LedgerAnswer::Committed);
+    for limit in [1, 9] {
+        let limits = PackLimits { names: limit, path_bytes: 1 << 20, mixes_depths: false };
+        let (mut after, mut seen) = (None, Vec::new());
+        while let Some(pack) = ledger.directory_pack(run, after.as_ref(), limits).unwrap() {
+            seen.extend(pack.directories.into_iter().map(|row| row.path));
+            after = Some(pack.last);
+            assert!(seen.len() <= 2, "it goes back");
+        }
+        assert_eq!(seen, paths);
+        let (mut after, mut seen) = (None, Vec::new());
+        while let Some(pack) = ledger.link_pack(run, after.as_ref(), limits).unwrap() {
+            seen.extend(pack.groups.into_iter().flat_map(|group| group.names).map(|row| row.path));
+            after = Some(pack.last);
+            assert!(seen.len() <= 2, "it goes back");
+        }
+        assert_eq!(seen, paths);
+    }
+}
+
+fn texts_with_zero_bytes_are_kept(ledger: &mut dyn Ledger) {
+    let mut row = failure(ErrorKind::Io, b"a\0b");
+    row.failure.error.detail = "x\0y".to_owned();
+    row.failure.error.hint = Some("z\0".into());
+    let run = with_rows(ledger, UnitResult { failures: vec![row], ..Default::default() });
+    let kept = ledger.failures(run, None, None, 9).unwrap().remove(0).row.failure;
+    assert_eq!(kept.path, b"a\0b");
+    // A database may have another character for it.
+    assert_eq!(kept.error.detail.replace('\u{fffd}', "\0"), "x\0y");
+}
+
+fn a_commit_with_many_rows_is_kept(ledger: &mut dyn Ledger) {
+    let count = 12_000u64;
+    let name = |number: u64| format!("d/{number:06}");
+    let result = UnitResult {
+        open_directories: (0..count).map(|number| open_directory(&name(number))).collect(),
+        link_names: (0..count).map(|number| link_name(number / 2, &name(number))).collect(),
+        failures: (0..count).map(|number| failure(ErrorKind::Io, name(number).as_bytes())).collect(),
+        ..Default::default()
+    };
+    let run = with_rows(ledger, result);
+    assert_eq!(ledger.failure_counts(run).unwrap(), [(ErrorKind::Io, count)]);
+    assert_eq!(ledger.failures(run, None, None, usize::MAX).unwrap().len(), PAGE_ROWS_MAX);
+    let limits = PackLimits { names: 5000, path_bytes: 1 << 30, mixes_depths: false };
+    let (mut after, mut names) = (None, 0);
+    while let Some(pack) = ledger.link_pack(run, after.as_ref(), limits).unwrap() {
+        names += pack.groups.iter().map(|group| group.names.len()).sum::<usize>();
+        after = Some(pack.last);
+    }
+    let (mut after, mut directories) = (None, 0);
+    while let Some(pack) = ledger.directory_pack(run, after.as_ref(), limits).unwrap() {
+        directories += pack.directories.len();
+        after = Some(pack.last);
+    }
+    assert_eq!((names, directories), (12_000, 12_000));
+}
+
+fn a_unit_that_is_added_in_a_batch_is_leased_in_it(ledger: &mut dyn Ledger) {
+    let run = start(ledger, vec![work(&["a"])]);
+    let first = ledger.ready_units(run, None, 1).unwrap()[0].key;
+    let next = key(run, first.unit.get() + 1);
+    let answers = ledger
+        .apply(&[
+            step(run, 0, RunPhase::Copy, vec![work(&["b"])]),
+            lease_change(next, "one", 0, 0, 9),
+            lease_change(first, "one", 0, 0, 9),
+            commit_change(first, "one", epoch(1), UnitResult::default()),
+            lease_change(first, "one", 1, 0, 9),
+        ])
+        .unwrap();
+    assert!(matches!(&answers[1], LedgerAnswer::Leased(lease) if lease.work == work(&["b"])), "{answers:?}");
+    assert_eq!(answers[3..], [LedgerAnswer::Committed, refused(UnitRefusal::Committed)]);
+    let leased = ledger.leased_units(None, 9).unwrap();
+    assert_eq!(leased.iter().map(|unit| unit.key).collect::<Vec<_>>(), [next]);
+    assert_eq!(ledger.work(next).unwrap(), Some(work(&["b"])));
 }

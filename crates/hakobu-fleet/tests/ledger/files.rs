@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use hakobu_core::error::ErrorKind;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange, LedgerRefusal, UnitResult};
@@ -14,6 +15,7 @@ use hakobu_fleet::ledger::sqlite::{SCHEMA_VERSION, SqliteLedger};
 use hakobu_fleet::link_name::PackLimits;
 use hakobu_fleet::run::RunPhase;
 use hakobu_fleet::transition::UnitRefusal;
+use hakobu_testkit::slow_fs::SlowFs;
 use rusqlite::Connection;
 
 use crate::samples::*;
@@ -250,4 +252,27 @@ fn a_damaged_ledger_says_so() {
     assert_eq!(ledger.work(key(run, 1)).unwrap_err().kind, ErrorKind::Corrupt);
     let change: LedgerChange = lease_change(key(run, 1), "one", 0, 0, 9);
     assert_eq!(ledger.apply(&[change]).unwrap_err().kind, ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_disk_that_other_machines_may_share_is_refused() {
+    if std::env::var_os("HAKOBU_NO_ROOT").is_some() {
+        return;
+    }
+    let (backing, mounted) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let _slow = SlowFs::mount(mounted.path(), backing.path(), Duration::ZERO).unwrap();
+    let file = mounted.path().join("ledger.db");
+    let linked = tempfile::tempdir().unwrap();
+    let link = linked.path().join("ledger.db");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    fs::write(&file, "").unwrap();
+    for path in [&file, &link, &mounted.path().join("new.db")] {
+        let error = SqliteLedger::open(path).unwrap_err();
+        let words = error.to_string();
+        assert!(
+            error.kind == ErrorKind::Unsupported && words.contains("FUSE") && words.contains("postgres://"),
+            "{words}"
+        );
+    }
+    assert_eq!(fs::read_dir(backing.path()).unwrap().count(), 1, "not even a lock is left");
 }

@@ -4,7 +4,9 @@
 
 mod conformance;
 mod crash;
+mod database;
 mod files;
+mod leadership;
 mod model;
 mod rate;
 mod samples;

@@ -1,4 +1,4 @@
-//! Random sequences of changes, to which a ledger in memory and one in a file must answer equally.
+//! Random sequences of changes, to which a ledger in memory and those in a file and in a database must answer equally.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn draws() -> impl Strategy<Value = Vec<Draw>> {
 /// Two ledgers, and what every sequence keeps.
 struct Pair {
     memory: MemoryLedger,
-    sqlite: SqliteLedger,
+    other: Box<dyn Ledger>,
     now: u64,
     /// The run of each unit, as far as known from the memory.
     keys: BTreeMap<u64, UnitKey>,
@@ -137,7 +137,7 @@ impl Pair {
                 Draw::Wait(more) => self.now += more,
                 Draw::Sweep(rows) => {
                     self.memory.sweep(*rows).unwrap();
-                    self.sqlite.sweep(*rows).unwrap();
+                    self.other.sweep(*rows).unwrap();
                 }
                 _ => {}
             }
@@ -148,7 +148,7 @@ impl Pair {
             };
             let batch = [change];
             let answers = self.memory.apply(&batch).unwrap();
-            assert_eq!(self.sqlite.apply(&batch).unwrap(), answers, "{batch:?}");
+            assert_eq!(self.other.apply(&batch).unwrap(), answers, "{batch:?}");
             if let (Some((key, unit)), [LedgerAnswer::Committed]) = (open, &answers[..]) {
                 assert_eq!(self.committed.insert(key, unit.state.epoch.get()), None, "committed twice");
             }
@@ -166,51 +166,57 @@ impl Pair {
     }
 
     fn compare(&mut self) {
-        let (memory, sqlite): (&mut dyn Ledger, &mut dyn Ledger) = (&mut self.memory, &mut self.sqlite);
+        let (memory, other): (&mut dyn Ledger, &mut dyn Ledger) = (&mut self.memory, &mut *self.other);
         let runs = memory.runs(None, None, 99).unwrap();
-        assert_eq!(sqlite.runs(None, None, 99).unwrap(), runs);
-        assert_eq!(sqlite.open_runs().unwrap(), memory.open_runs().unwrap());
-        assert_eq!(sqlite.leased_units(None, 99).unwrap(), memory.leased_units(None, 99).unwrap());
+        assert_eq!(other.runs(None, None, 99).unwrap(), runs);
+        assert_eq!(other.open_runs().unwrap(), memory.open_runs().unwrap());
+        assert_eq!(other.leased_units(None, 99).unwrap(), memory.leased_units(None, 99).unwrap());
         let now = moment(self.now);
-        assert_eq!(sqlite.due_units(now, 99).unwrap(), memory.due_units(now, 99).unwrap());
+        assert_eq!(other.due_units(now, 99).unwrap(), memory.due_units(now, 99).unwrap());
         // Rows of runs that have ended may be swept in another order, until all are.
         while memory.sweep(99).unwrap() {}
-        while sqlite.sweep(99).unwrap() {}
+        while other.sweep(99).unwrap() {}
         for run in runs.iter().map(|run| run.id) {
+            assert_eq!(other.ready_units(run, None, 99).unwrap(), memory.ready_units(run, None, 99).unwrap());
+            assert_eq!(other.report(run).unwrap(), memory.report(run).unwrap());
             assert_eq!(
-                sqlite.ready_units(run, None, 99).unwrap(),
-                memory.ready_units(run, None, 99).unwrap()
-            );
-            assert_eq!(sqlite.report(run).unwrap(), memory.report(run).unwrap());
-            assert_eq!(
-                sqlite.failures(run, None, None, 99).unwrap(),
+                other.failures(run, None, None, 99).unwrap(),
                 memory.failures(run, None, None, 99).unwrap()
             );
             let limits = PackLimits { names: 1, path_bytes: 99, mixes_depths: false };
             assert_eq!(
-                sqlite.link_pack(run, None, limits).unwrap(),
+                other.link_pack(run, None, limits).unwrap(),
                 memory.link_pack(run, None, limits).unwrap()
             );
             assert_eq!(
-                sqlite.directory_pack(run, None, limits).unwrap(),
+                other.directory_pack(run, None, limits).unwrap(),
                 memory.directory_pack(run, None, limits).unwrap()
             );
         }
         for key in self.keys.values() {
-            assert_eq!(sqlite.work(*key).unwrap(), memory.work(*key).unwrap());
+            assert_eq!(other.work(*key).unwrap(), memory.work(*key).unwrap());
         }
     }
+}
+
+fn play(draws: &[Draw], other: Box<dyn Ledger>) {
+    let (keys, committed) = (BTreeMap::new(), BTreeMap::new());
+    Pair { memory: MemoryLedger::new(), other, now: 1000, keys, committed }.play(draws);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
-    fn both_ledgers_answer_equally(draws in draws()) {
+    fn a_file_answers_as_the_memory(draws in draws()) {
         let directory = tempfile::tempdir().unwrap();
-        let sqlite = SqliteLedger::open(&directory.path().join("ledger.db")).unwrap();
-        let (keys, committed) = (BTreeMap::new(), BTreeMap::new());
-        let mut pair = Pair { memory: MemoryLedger::new(), sqlite, now: 1000, keys, committed };
-        pair.play(&draws);
-        pair.sqlite.check_integrity().unwrap();
+        let file = directory.path().join("ledger.db");
+        play(&draws, Box::new(SqliteLedger::open(&file).unwrap()));
+        SqliteLedger::open(&file).unwrap().check_integrity().unwrap();
+    }
+
+    #[test]
+    fn a_database_answers_as_the_memory(draws in draws()) {
+        let (ledger, _leadership) = crate::database::leading(&crate::database::place());
+        play(&draws, Box::new(ledger));
     }
 }

@@ -10,7 +10,9 @@ use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::ledger::sqlite::SqliteLedger;
 use hakobu_fleet::link_name::{LinkNameRow, PackLimits};
 use hakobu_fleet::run::RunOutcome;
+use hakobu_testkit::postgres::{PostgresOptions, PostgresServer};
 
+use crate::database::leading;
 use crate::samples::*;
 
 /// The units that the leader takes together: those of 20 ms at 1 000 a second.
@@ -19,7 +21,7 @@ const BATCH: usize = 20;
 const DIRECTORY: &str = "some/directory/of-a-tree/with-a-number-1234";
 
 /// Leases and commits units in batches, each of which adds as many. Returns the time and the number of units.
-fn pass(ledger: &mut SqliteLedger, run: RunId, units: u64) -> Duration {
+fn pass(ledger: &mut dyn Ledger, run: RunId, units: u64) -> Duration {
     let begun = Instant::now();
     for batch in 0..units / BATCH as u64 {
         let ready = ledger.ready_units(run, None, BATCH).unwrap();
@@ -128,4 +130,48 @@ fn long_million_groups_of_links() {
         size(&file)
     );
     assert_eq!(groups, 1_000_000);
+}
+
+/// Measures with a server that syncs each commit to a disk.
+fn measure_database(units: u64) {
+    let within = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let options = PostgresOptions { within: Some(within), ..Default::default() };
+    let server = PostgresServer::start_with(&options).unwrap();
+    let (mut ledger, _leadership) = leading(&server.url());
+    let run = start(&mut ledger, vec![work(&[DIRECTORY]); BATCH]);
+    pass(&mut ledger, run, 1000);
+    let before = processor_time();
+    let time = pass(&mut ledger, run, units);
+    let busy = processor_time() - before;
+    let size = |server: &PostgresServer| -> u64 {
+        server.sql("VACUUM FULL").unwrap();
+        let sql = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
+        server.sql(sql).unwrap().trim().parse().unwrap()
+    };
+    let during = size(&server) / (units + 1000);
+    apply(&mut ledger, end(run, RunOutcome::Cancelled));
+    let swept = Instant::now();
+    while ledger.sweep(10_000).unwrap() {}
+    let swept = swept.elapsed();
+    let after = size(&server);
+    println!(
+        "{units} units in PostgreSQL: {:.0} a second, {:.2} ms of a processor each beside the server, {during} bytes each during \
+         the run, {after} bytes in all after it, swept in {swept:?}",
+        units as f64 / time.as_secs_f64(),
+        busy.as_secs_f64() * 1e3 / units as f64,
+    );
+    assert!(during <= 200, "{during} bytes of each unit");
+    assert!(after <= 1 << 20, "an ended run leaves little");
+}
+
+#[test]
+fn committed_units_take_little_space_in_a_database() {
+    measure_database(4_000);
+}
+
+/// Measures, and is worth running in a release build on a disk that is not busy.
+#[test]
+#[ignore = "takes long"]
+fn long_rate_of_units_in_a_database() {
+    measure_database(60_000);
 }

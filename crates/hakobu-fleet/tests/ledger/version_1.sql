@@ -42,6 +42,8 @@ CREATE TABLE run (
   started INTEGER NOT NULL,
   ended INTEGER,
   outcome TEXT,
+  paused INTEGER NOT NULL,
+  limits TEXT,
   -- 1 if the rows that only a run needs which has not ended are deleted.
   swept INTEGER NOT NULL
 ) STRICT;
@@ -152,7 +154,7 @@ CREATE TABLE audit (
 INSERT INTO relationship VALUES (1, 'nightly', 2, 1700000000000, 'site-a', x'2f6100686f73743a2f62', x'2f74', '{}',
   '{"cron":"0 3 * * *"}', NULL, NULL, 'ops', '[{"environment":"KEY"}]');
 INSERT INTO run VALUES (1, 1, 'site-a', '{}', 'copy', 0, x'', 3, 1, 0, '{"entries_created":12,"bytes_scanned":18446744073709551615}', 1,
-  NULL, 1700000000000, NULL, NULL, 0);
+  NULL, 1700000000000, NULL, NULL, 1, '{"version":1}', 0);
 INSERT INTO unit VALUES (2, 1, 4, 1, NULL, NULL), (3, 1, 1, 0, 'one', 1700000030000);
 INSERT INTO unit_work VALUES (2, x'0100010003612f6200000000'), (3, x'0100010003612f6200000000');
 INSERT INTO committed VALUES (1, 1, 1);

@@ -99,7 +99,7 @@ impl World {
             let reply = Box::new(move |bytes: Vec<u8>| *put.lock().unwrap() = Some(bytes));
             let bytes = encode(call).unwrap();
             let leader = self.leader();
-            leader.take_call(IncomingCall { group: group(), bytes, reply });
+            leader.take_call(IncomingCall { group: group(), broker: None, bytes, reply });
             leader.flush();
             let bytes = place.lock().unwrap().take().expect("each request is answered");
             answer = Some(decode(&bytes).unwrap());

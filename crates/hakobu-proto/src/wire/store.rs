@@ -25,6 +25,9 @@ mirror! {
         acl: Option<String>,
         content_type: Option<String>,
         retry_for: Option<Duration>,
+    } without {
+        // A machine that opens a store has its own.
+        credentials
     }
 }
 

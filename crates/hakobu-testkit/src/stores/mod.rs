@@ -6,7 +6,7 @@
 mod azurite;
 mod fake_gcs;
 mod moto;
-mod program;
+pub(crate) mod program;
 mod versitygw;
 
 use std::fs;
@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use program::StoreCommand;
+pub(crate) use program::installed;
 use tempfile::TempDir;
 
 /// The time limit until it answers.

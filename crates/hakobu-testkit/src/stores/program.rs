@@ -14,7 +14,7 @@ pub(super) struct StoreCommand {
 }
 
 /// Returns the path of an installed program below the folder of the servers.
-pub(super) fn installed(path: &str) -> io::Result<PathBuf> {
+pub(crate) fn installed(path: &str) -> io::Result<PathBuf> {
     let folder = match (std::env::var_os("HAKOBU_STORES"), std::env::var_os("HOME")) {
         (Some(folder), _) => PathBuf::from(folder),
         (None, Some(home)) => PathBuf::from(home).join(".cache/hakobu-test-stores"),

@@ -61,6 +61,11 @@ impl StoreAgent {
             );
             return Err(Error::new(ErrorKind::Unsupported, "opening the store on", words).at(host));
         }
+        if !settings.credentials.is_empty() {
+            let words = "the credentials of this run are not sent to another machine";
+            let error = Error::new(ErrorKind::Unsupported, "opening the store on", words).at(host);
+            return Err(error.hint("leave out --open-at"));
+        }
         let request = StoreRequest { store: store.clone(), settings: settings.clone() };
         match self.ask(&Request::OpenStore(request))? {
             AgentMessage::StoreOpened(Ok(facts)) => {

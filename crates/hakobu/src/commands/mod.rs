@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod bench;
+pub mod broker;
 pub mod complete;
 pub mod completions;
 pub mod copy;

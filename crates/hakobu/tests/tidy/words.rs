@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 105] = [
+const VERBS: [&str; 106] = [
     "abort",
     "accept",
     "add",
@@ -17,6 +17,7 @@ const VERBS: [&str; 105] = [
     "believe",
     "bound",
     "build",
+    "carry",
     "check",
     "choose",
     "close",

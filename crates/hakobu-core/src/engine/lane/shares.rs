@@ -7,7 +7,7 @@ use crate::planner::{same_attributes, same_time};
 impl Worker<'_> {
     /// Adds the first tasks for shares.
     pub(super) fn begin_shares(&mut self, shares: Vec<WorkShare>) -> Result<()> {
-        let mut names = Vec::new();
+        let (mut names, mut failed) = (Vec::new(), Vec::new());
         for share in shares {
             match share {
                 WorkShare::Directory(share) => {
@@ -16,9 +16,38 @@ impl Worker<'_> {
                 }
                 WorkShare::Name(name) => names.push(name),
                 WorkShare::End(end) => self.begin_end(&end)?,
+                WorkShare::Again(root, source) => match self.place_of_failed(root, &source) {
+                    // An item that the user named, as a whole.
+                    Some(place) if place.source.is_root() => {
+                        let share = DirectoryShare { place, is_above_settled: false };
+                        let begun = self.begin_share(&share);
+                        begun.or_else(|error| self.fail_item(&source, error))?;
+                    }
+                    Some(place) => failed.push(place),
+                    None => self.fail_item(&source, not_there())?,
+                },
             }
         }
-        names.chunk_by(are_siblings).try_for_each(|names| self.begin_names(names))
+        let is_sibling = |one: &NameShare, other: &NameShare| are_siblings(&one.place, &other.place);
+        for names in names.chunk_by(is_sibling) {
+            let places: Vec<_> = names.iter().map(|name| &name.place).collect();
+            self.begin_places(&places, DirectoryNode::of_names)?;
+        }
+        for places in failed.chunk_by(are_siblings) {
+            self.begin_places(&places.iter().collect::<Vec<_>>(), DirectoryNode::of_failed)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the place of an entry that failed in an earlier run; `None` if it belongs to no item of the job.
+    fn place_of_failed(&self, root: u16, source: &EntryPath) -> Option<SharePlace> {
+        let is_of =
+            |item: &&JobItem| item.root == root && (item.source.is_root() || source.is_within(&item.source));
+        let item = self.shared.setup.job.items.iter().find(is_of)?;
+        let below = source.names().skip(item.source.names().count());
+        let target = below.fold(Some(item.target.clone()), |path, name| path?.join(name).ok())?;
+        let top_names = u16::try_from(item.target.names().count()).unwrap_or(u16::MAX);
+        Some(SharePlace { root, source: source.clone(), target, top_names })
     }
 
     /// Begins to copy a directory with everything below it.
@@ -34,19 +63,21 @@ impl Worker<'_> {
         self.begin_directory((origins, target.clone()), &metadata, there.as_ref(), Some(share))
     }
 
-    /// Begins to copy names of one directory.
-    fn begin_names(&mut self, names: &[NameShare]) -> Result<()> {
-        let Some(place) = names.first().map(|first| &first.place) else { return Ok(()) };
-        let (directory, _) = place.source.split_last().ok_or_else(unexpected)?;
-        let (target_directory, _) = place.target.split_last().ok_or_else(unexpected)?;
-        let origin = Origin::whole(place.root, directory);
+    /// Begins to copy entries of one directory.
+    fn begin_places(
+        &mut self,
+        places: &[&SharePlace],
+        node: fn(Origin, EntryPath, u16) -> Arc<DirectoryNode>,
+    ) -> Result<()> {
+        let Some(first) = places.first() else { return Ok(()) };
+        let (directory, _) = first.source.split_last().ok_or_else(unexpected)?;
+        let (target_directory, _) = first.target.split_last().ok_or_else(unexpected)?;
+        let origin = Origin::whole(first.root, directory);
         let (mut source, mut target) =
-            (Listing::with_capacity(names.len()), Listing::with_capacity(names.len()));
-        let places: Vec<_> = names.iter().map(|name| (name.place.root, name.place.source.clone())).collect();
-        let found = self.stat_all(&places)?;
-        for (SharePlace { source: path, target: target_path, .. }, found) in
-            names.iter().map(|name| &name.place).zip(found)
-        {
+            (Listing::with_capacity(places.len()), Listing::with_capacity(places.len()));
+        let asked: Vec<_> = places.iter().map(|place| (place.root, place.source.clone())).collect();
+        let found = self.stat_all(&asked)?;
+        for (SharePlace { source: path, target: target_path, .. }, found) in places.iter().zip(found) {
             let there = match found {
                 Ok(Some(metadata)) => self.look_at_target(target_path).map(|there| (metadata, there)),
                 Ok(None) => Err(not_there()),
@@ -69,7 +100,7 @@ impl Worker<'_> {
         target.mark_exact();
         self.check_inodes(&origin, &mut source)?;
         self.by_name(&mut source)?;
-        let node = DirectoryNode::of_names(origin, target_directory, place.top_names);
+        let node = node(origin, target_directory, first.top_names);
         let parts = [OriginListing::whole(0, source)];
         self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
     }
@@ -134,11 +165,11 @@ impl Worker<'_> {
     }
 }
 
-/// Returns true if two names are in one directory.
-fn are_siblings(one: &NameShare, other: &NameShare) -> bool {
-    let parent = |name: &NameShare| {
+/// Returns true if two entries are in one directory.
+fn are_siblings(one: &SharePlace, other: &SharePlace) -> bool {
+    let parent = |place: &SharePlace| {
         let parent = |path: &EntryPath| path.split_last().map(|(parent, _)| parent);
-        (name.place.root, parent(&name.place.source), parent(&name.place.target), name.place.top_names)
+        (place.root, parent(&place.source), parent(&place.target), place.top_names)
     };
     parent(one) == parent(other)
 }

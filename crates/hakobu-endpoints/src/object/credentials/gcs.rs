@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use hakobu_core::store_credentials::StoreCredentials;
 use hakobu_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
@@ -13,6 +14,9 @@ use super::gcs_tokens::{
 
 /// The time before the end of a token at which it is renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(180);
+/// The names of credentials that are given for one run: the content of a file of credentials, and a token.
+pub const GOOGLE_CREDENTIALS: [&str; 2] = [CONTENT, TOKEN];
+const CONTENT: &str = "GOOGLE_CREDENTIALS";
 const KEY_FILE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 const TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 /// The largest file of credentials.
@@ -25,6 +29,8 @@ pub struct GcsCredentialSettings {
     pub is_anonymous: bool,
     /// The file with credentials, instead of the one that the environment names.
     pub file: Option<PathBuf>,
+    /// Credentials to use instead of those of the environment.
+    pub given: StoreCredentials,
 }
 
 /// Where the credentials will be sent to.
@@ -157,6 +163,13 @@ fn find(
     settings: &GcsCredentialSettings,
     receiver: TokenRecipient,
 ) -> Result<(Option<GoogleTokenSource>, Option<String>)> {
+    if let Some(content) = settings.given.get(CONTENT) {
+        let (source, project) = parse(content.as_bytes(), |error| error.at(CONTENT))?;
+        return Ok((Some(source), project));
+    }
+    if let Some(token) = settings.given.get(TOKEN) {
+        return Ok((Some(GoogleTokenSource::Fixed(token.to_owned())), None));
+    }
     if let Some(file) = settings.file.clone().or_else(|| variable(KEY_FILE).map(PathBuf::from)) {
         let (source, project) = read(&file)?;
         return Ok((Some(source), project));
@@ -209,7 +222,6 @@ fn read(path: &Path) -> Result<(GoogleTokenSource, Option<String>)> {
         let error = Error { during: "reading the credentials in".into(), ..error };
         error.at(path.as_os_str().as_encoded_bytes())
     };
-    let wrong = |kind, words: &str| at(Error::new(kind, LOADING, words));
     let content = std::fs::metadata(path).and_then(|found| match found.len() <= FILE_BYTES_MAX {
         true => std::fs::read(path),
         false => Err(std::io::ErrorKind::FileTooLarge.into()),
@@ -218,7 +230,13 @@ fn read(path: &Path) -> Result<(GoogleTokenSource, Option<String>)> {
         let error = Error::io(LOADING, &error);
         at(Error { kind: ErrorKind::Unauthenticated, ..error }).hint(HINT)
     })?;
-    let file: CredentialFile = serde_json::from_slice(&content)
+    parse(&content, at)
+}
+
+/// Parses the content of a file of credentials. `at` adds the place to errors.
+fn parse(content: &[u8], at: impl Fn(Error) -> Error) -> Result<(GoogleTokenSource, Option<String>)> {
+    let wrong = |kind, words: &str| at(Error::new(kind, LOADING, words));
+    let file: CredentialFile = serde_json::from_slice(content)
         .map_err(|_| wrong(ErrorKind::Unauthenticated, "it is no JSON file with credentials").hint(HINT))?;
     let source = match file.r#type.as_str() {
         "service_account" => {
@@ -228,7 +246,7 @@ fn read(path: &Path) -> Result<(GoogleTokenSource, Option<String>)> {
                 &file.private_key,
                 file.token_uri,
             );
-            GoogleTokenSource::ServiceAccount(Box::new(account.map_err(at)?))
+            GoogleTokenSource::ServiceAccount(Box::new(account.map_err(&at)?))
         }
         "authorized_user" => GoogleTokenSource::User(UserAccount {
             client_id: file.client_id,

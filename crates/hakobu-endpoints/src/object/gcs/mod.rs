@@ -30,7 +30,7 @@ use super::api::{
 };
 use super::copy_place::CopyPlace;
 use super::costs::{composing_costs, google_costs};
-pub use super::credentials::gcs::GcsCredentialSettings;
+pub use super::credentials::gcs::{GOOGLE_CREDENTIALS, GcsCredentialSettings};
 use super::http::HttpClient;
 pub(crate) use bucket::LIMITS;
 pub use bucket::{GcsBucket, GcsNewObjects, GcsSettings, PredefinedAcl};

@@ -73,7 +73,7 @@ fn tokens(expires_in: u64) -> ScriptedServer {
 }
 
 fn with_file(endpoint: &str, file: PathBuf) -> GcsSettings {
-    let credentials = GcsCredentialSettings { is_anonymous: false, file: Some(file) };
+    let credentials = GcsCredentialSettings { file: Some(file), ..GcsCredentialSettings::default() };
     GcsSettings { credentials, ..anonymous(endpoint, impatient()) }
 }
 
@@ -100,6 +100,26 @@ fn a_service_account_signs_for_its_tokens() {
             && claims["scope"].as_str().unwrap().contains("devstorage")
     );
     assert_eq!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(), 3600);
+}
+
+#[test]
+fn credentials_of_a_run_are_used_without_a_file() {
+    let issuer = tokens(3600);
+    let account = Account::new(&format!("{}/token", issuer.endpoint));
+    let store = ScriptedServer::start(None, |_| json(DONE)).unwrap();
+    let content = fs::read_to_string(account.file()).unwrap();
+    for (name, value, bearer) in [
+        ("GOOGLE_CREDENTIALS", content.as_str(), "Bearer T1"),
+        ("CLOUDSDK_AUTH_ACCESS_TOKEN", "own", "Bearer own"),
+    ] {
+        let given = [(name.to_owned(), value.to_owned())].into_iter().collect();
+        // A file that is not there would be an error.
+        let file = Some(PathBuf::from("/nonexistent"));
+        let credentials = GcsCredentialSettings { given, file, ..GcsCredentialSettings::default() };
+        let lane = opened(GcsSettings { credentials, ..anonymous(&store.endpoint, impatient()) });
+        lane.put("a", b"x").unwrap();
+        assert_eq!(bearers(&store).last().unwrap(), bearer);
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn anonymous(endpoint: &str, limits: HttpLimits) -> GcsSettings {
     GcsSettings {
         bucket: BUCKET.to_owned(),
         endpoint: Some(endpoint.to_owned()),
-        credentials: GcsCredentialSettings { is_anonymous: true, file: None },
+        credentials: GcsCredentialSettings { is_anonymous: true, ..GcsCredentialSettings::default() },
         limits,
         ..GcsSettings::default()
     }

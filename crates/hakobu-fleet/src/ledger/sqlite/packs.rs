@@ -3,9 +3,9 @@
 use hakobu_core::error::Result;
 use rusqlite::params;
 
-use super::rows::{link_name, open_directory};
 use super::statements::Statements;
 use crate::ids::RunId;
+use crate::ledger::rows::{link_name, open_directory};
 use crate::link_name::{LinkNameRow, LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
 

@@ -4,20 +4,19 @@ use hakobu_core::error::{ErrorKind, Result};
 use rusqlite::params;
 
 use super::OpenTransaction;
-use super::errors::corrupt;
 use super::packs::{directories_in, directory_pack, link_pack, links_in};
-use super::rows::{
-    AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
-    UNIT_COLUMNS, audit_record, broker_record, column, failure_row, number, relationship_record, run_row,
-    token_record, unit_record,
-};
 use super::statements::Statements;
 use super::{SqliteLedger, place_of};
 use crate::audit::AuditRecord;
 use crate::broker::BrokerRecord;
 use crate::change::{LedgerAnswer, LedgerChange};
-use crate::failure::{NumberedFailure, kind_of_number, number_of_kind};
+use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{Moment, RelationshipId, RowNumber, RunId, UnitId, UnitKey};
+use crate::ledger::rows::{
+    AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
+    UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, relationship_record,
+    run_row, token_record, unit_record,
+};
 use crate::ledger::tables::Tables;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
@@ -175,12 +174,7 @@ impl Ledger for SqliteLedger {
 
     fn failure_counts(&mut self, run: RunId) -> Result<Vec<(ErrorKind, u64)>> {
         let sql = "SELECT kind, count(*) FROM failure WHERE run = ? GROUP BY kind";
-        self.at(self.statements().list(sql, [run.signed()], |row| {
-            let kind: u8 = column(row, 0)?;
-            let kind =
-                kind_of_number(kind).ok_or_else(|| corrupt(format_args!("the kind {kind} of an error")));
-            Ok((kind?, number(row, 1)?))
-        }))
+        self.at(self.statements().list(sql, [run.signed()], failure_count))
     }
 
     fn relationships(

@@ -6,7 +6,7 @@ use hakobu_core::error::Result;
 use rusqlite::{Connection, Params, Row, Statement};
 
 use super::errors::{corrupt, read_error, write_error};
-use super::rows::unsigned;
+use crate::ledger::rows::{LedgerRow, unsigned};
 
 /// Statements by their text.
 pub(super) struct Statements<'c> {
@@ -31,7 +31,7 @@ impl<'c> Statements<'c> {
         &mut self,
         sql: &str,
         values: impl Params,
-        read: impl Fn(&Row<'_>) -> Result<T>,
+        read: impl Fn(&dyn LedgerRow) -> Result<T>,
     ) -> Result<Vec<T>> {
         self.fold(sql, values, read, |rows| rows.collect())?
     }
@@ -41,7 +41,7 @@ impl<'c> Statements<'c> {
         &mut self,
         sql: &str,
         values: impl Params,
-        read: impl Fn(&Row<'_>) -> Result<T>,
+        read: impl Fn(&dyn LedgerRow) -> Result<T>,
     ) -> Result<Option<T>> {
         self.fold(sql, values, read, |rows| rows.next().transpose())?
     }
@@ -51,7 +51,7 @@ impl<'c> Statements<'c> {
         &mut self,
         sql: &str,
         values: impl Params,
-        read: impl Fn(&Row<'_>) -> Result<T>,
+        read: impl Fn(&dyn LedgerRow) -> Result<T>,
         take: impl FnOnce(&mut dyn Iterator<Item = Result<T>>) -> R,
     ) -> Result<R> {
         let mut rows =
@@ -89,5 +89,19 @@ impl<'c> Statements<'c> {
             0 => Err(corrupt("a row has no number")),
             number => Ok(number),
         }
+    }
+}
+
+impl LedgerRow for Row<'_> {
+    fn integer(&self, index: usize) -> Result<Option<i64>> {
+        self.get(index).map_err(read_error)
+    }
+
+    fn text(&self, index: usize) -> Result<Option<String>> {
+        self.get(index).map_err(read_error)
+    }
+
+    fn bytes(&self, index: usize) -> Result<Option<Vec<u8>>> {
+        self.get(index).map_err(read_error)
     }
 }

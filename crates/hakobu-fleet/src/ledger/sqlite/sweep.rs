@@ -4,8 +4,8 @@ use hakobu_core::error::Result;
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::errors::write_error;
-use super::rows::column;
 use super::statements::Statements;
+use crate::ledger::rows::column;
 
 /// The rows to remove of one run, `?1`: at most `?2` at once.
 const REMOVALS: [&str; 5] = [

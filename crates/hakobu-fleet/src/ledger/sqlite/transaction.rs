@@ -5,16 +5,16 @@ use rusqlite::{Connection, params};
 
 use super::errors::corrupt;
 use super::packs::{directories_in, links_in};
-use super::rows::{
-    BROKER_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS, UNIT_COLUMNS, broker_record, column,
-    id, relationship_record, run_row, token_record, unit_record,
-};
 use super::statements::Statements;
 use crate::audit::AuditEntry;
 use crate::broker::BrokerRecord;
 use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{Epoch, Moment, RelationshipId, Revision, RunId, TokenId, UnitId, UnitKey};
 use crate::lease::UnitState;
+use crate::ledger::rows::{
+    BROKER_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS, UNIT_COLUMNS, broker_record, column,
+    id, relationship_record, run_row, token_record, unit_record,
+};
 use crate::ledger::tables::Tables;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
 use crate::names::BrokerName;
@@ -56,7 +56,7 @@ impl Tables for OpenTransaction<'_> {
     fn insert_run(&mut self, run: &NewRun) -> Result<RunRow> {
         let new = run.record(RunId::default());
         let sql = "INSERT INTO run (relationship, broker_group, request, phase, step, cursor, units_added, units_committed, \
-                   units_given_up, counters, failures, started, swept) VALUES (?, ?, ?, ?, 0, x'', 0, 0, 0, ?, 0, ?, 0)";
+                   units_given_up, counters, failures, started, paused, swept) VALUES (?, ?, ?, ?, 0, x'', 0, 0, 0, ?, 0, ?, 0, 0)";
         let values = params![
             new.relationship.map(RelationshipId::signed),
             new.group.as_str(),
@@ -81,7 +81,7 @@ impl Tables for OpenTransaction<'_> {
 
     fn update_run(&mut self, run: &RunRow) -> Result<()> {
         let sql = "UPDATE run SET phase = ?, step = ?, cursor = ?, units_added = ?, units_committed = ?, units_given_up = ?, \
-                   counters = ?, failures = ?, forecast = ?, ended = ?, outcome = ? WHERE id = ?";
+                   counters = ?, failures = ?, forecast = ?, ended = ?, outcome = ?, paused = ?, limits = ? WHERE id = ?";
         let values = params![
             run.phase.name(),
             signed(run.step),
@@ -94,6 +94,8 @@ impl Tables for OpenTransaction<'_> {
             run.forecast,
             run.ended.map(Moment::signed),
             run.outcome.map(|outcome| outcome.name()),
+            i64::from(run.is_paused),
+            run.limits,
             run.id.signed(),
         ];
         self.execute(sql, values)

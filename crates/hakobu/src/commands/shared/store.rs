@@ -4,6 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use hakobu_core::location::{Location, StoreName};
 use hakobu_core::path::lossy;
+use hakobu_core::store_credentials::StoreCredentials;
 use hakobu_core::store_name::is_object_scheme;
 use hakobu_core::store_settings::{
     BucketAddressing, ServerEncryption, StoreSettings, parse_content_type, parse_endpoint, parse_word,
@@ -170,6 +171,7 @@ impl Findings {
             acl: of(&written.acl, "acl"),
             content_type: parsed(&written.content_type, "content-type", parse_content_type),
             retry_for: None,
+            credentials: StoreCredentials::default(),
         };
         let encryption = of(&written.sse, "sse").map(|text| ServerEncryption::parse(&text));
         let encryption =

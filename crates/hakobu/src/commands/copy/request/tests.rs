@@ -120,6 +120,7 @@ fn options_for_stores_reach_the_ends_that_need_them() {
         acl: Some("private".into()),
         content_type: Some("a/b".into()),
         retry_for: None,
+        credentials: Default::default(),
     };
     let stores = |mode, ends: &[&str]| {
         let request = request(&arguments(&[&options, ends].concat()), mode, None).unwrap();

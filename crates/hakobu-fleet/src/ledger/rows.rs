@@ -1,12 +1,9 @@
-//! The records that are read from rows.
+//! The records that are read from rows, whatever database they are in.
 
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Failure;
 use hakobu_core::path::EntryPath;
-use rusqlite::Row;
-use rusqlite::types::FromSql;
 
-use super::errors::{corrupt, read_error};
 use crate::audit::{AuditEntry, AuditRecord};
 use crate::broker::BrokerRecord;
 use crate::failure::{FailureRow, NumberedFailure, kind_of_number};
@@ -22,7 +19,7 @@ use crate::unit::UnitRecord;
 
 /// The columns of [`run_row`].
 pub(super) const RUN_COLUMNS: &str = "id, relationship, broker_group, request, phase, step, cursor, units_added, units_committed, \
-     units_given_up, counters, failures, forecast, started, ended, outcome";
+     units_given_up, counters, failures, forecast, started, ended, outcome, paused, limits";
 /// The columns of [`unit_record`], of the tables `unit` and `run`.
 pub(super) const UNIT_COLUMNS: &str =
     "unit.run, unit.id, run.broker_group, unit.epoch, unit.attempts, unit.broker, unit.deadline";
@@ -38,9 +35,57 @@ pub(super) const TOKEN_COLUMNS: &str = "id, hash, label, role, created, expires,
 /// The columns of [`audit_record`].
 pub(super) const AUDIT_COLUMNS: &str = "number, moment, who, action, object, detail, refused";
 
+/// A row that a database returned. Its columns are counted from 0.
+pub(super) trait LedgerRow {
+    fn integer(&self, index: usize) -> Result<Option<i64>>;
+    fn text(&self, index: usize) -> Result<Option<String>>;
+    fn bytes(&self, index: usize) -> Result<Option<Vec<u8>>>;
+}
+
+/// A type of columns.
+pub(super) trait ColumnValue: Sized {
+    /// Returns a column; `None` if it is null.
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>>;
+}
+
+impl ColumnValue for i64 {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
+        row.integer(index)
+    }
+}
+
+impl ColumnValue for bool {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
+        Ok(row.integer(index)?.map(|number| number != 0))
+    }
+}
+
+impl ColumnValue for String {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
+        row.text(index)
+    }
+}
+
+impl ColumnValue for Vec<u8> {
+    fn read(row: &dyn LedgerRow, index: usize) -> Result<Option<Self>> {
+        row.bytes(index)
+    }
+}
+
+/// Returns the error for kept values that are not as this program writes them.
+pub(super) fn corrupt(detail: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corrupt, "reading the ledger", detail.to_string())
+        .hint("restore the ledger from a backup")
+}
+
 /// Returns a column.
-pub(super) fn column<T: FromSql>(row: &Row<'_>, index: usize) -> Result<T> {
-    row.get(index).map_err(read_error)
+pub(super) fn column<T: ColumnValue>(row: &dyn LedgerRow, index: usize) -> Result<T> {
+    optional(row, index)?.ok_or_else(|| corrupt("a value is missing"))
+}
+
+/// Returns a column that may be null.
+pub(super) fn optional<T: ColumnValue>(row: &dyn LedgerRow, index: usize) -> Result<Option<T>> {
+    T::read(row, index)
 }
 
 /// Returns a number that must not be negative.
@@ -49,40 +94,40 @@ pub(super) fn unsigned(number: i64) -> Result<u64> {
 }
 
 /// Returns a column with a number that is not negative.
-pub(super) fn number(row: &Row<'_>, index: usize) -> Result<u64> {
+pub(super) fn number(row: &dyn LedgerRow, index: usize) -> Result<u64> {
     unsigned(column(row, index)?)
 }
 
 /// Returns a column with a number of a row, an epoch or a moment.
-pub(super) fn id<N: TryFrom<u64, Error = Error>>(row: &Row<'_>, index: usize) -> Result<N> {
+pub(super) fn id<N: TryFrom<u64, Error = Error>>(row: &dyn LedgerRow, index: usize) -> Result<N> {
     N::try_from(number(row, index)?)
 }
 
-fn optional_id<N: TryFrom<u64, Error = Error>>(row: &Row<'_>, index: usize) -> Result<Option<N>> {
-    let value: Option<i64> = column(row, index)?;
+fn optional_id<N: TryFrom<u64, Error = Error>>(row: &dyn LedgerRow, index: usize) -> Result<Option<N>> {
+    let value: Option<i64> = optional(row, index)?;
     value.map(|value| N::try_from(unsigned(value)?)).transpose()
 }
 
-fn small<N: TryFrom<u64>>(row: &Row<'_>, index: usize) -> Result<N> {
+fn small<N: TryFrom<u64>>(row: &dyn LedgerRow, index: usize) -> Result<N> {
     let number = number(row, index)?;
     N::try_from(number).map_err(|_| corrupt(format_args!("the number {number}")))
 }
 
-fn named<N>(row: &Row<'_>, index: usize, from_name: impl Fn(&str) -> Option<N>) -> Result<N> {
+fn named<N>(row: &dyn LedgerRow, index: usize, from_name: impl Fn(&str) -> Option<N>) -> Result<N> {
     let name: String = column(row, index)?;
     from_name(&name).ok_or_else(|| corrupt(format_args!("the name {name:?}")))
 }
 
-fn path(row: &Row<'_>, index: usize) -> Result<EntryPath> {
+fn path(row: &dyn LedgerRow, index: usize) -> Result<EntryPath> {
     EntryPath::new(column::<Vec<u8>>(row, index)?).map_err(|error| corrupt(&error))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, index: usize) -> Result<T> {
+fn json<T: serde::de::DeserializeOwned>(row: &dyn LedgerRow, index: usize) -> Result<T> {
     serde_json::from_str(&column::<String>(row, index)?).map_err(corrupt)
 }
 
-pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow> {
-    let outcome: Option<String> = column(row, 15)?;
+pub(super) fn run_row(row: &dyn LedgerRow) -> Result<RunRow> {
+    let outcome: Option<String> = optional(row, 15)?;
     Ok(RunRow {
         id: id::<RunId>(row, 0)?,
         relationship: optional_id(row, 1)?,
@@ -94,15 +139,17 @@ pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow> {
         units: UnitCounts { added: number(row, 7)?, committed: number(row, 8)?, given_up: number(row, 9)? },
         counters: json(row, 10)?,
         failures: number(row, 11)?,
-        forecast: column(row, 12)?,
+        forecast: optional(row, 12)?,
         started: id::<Moment>(row, 13)?,
         ended: optional_id(row, 14)?,
         outcome: outcome.is_some().then(|| named(row, 15, RunOutcome::from_name)).transpose()?,
+        is_paused: number(row, 16)? != 0,
+        limits: optional(row, 17)?,
     })
 }
 
-pub(super) fn unit_record(row: &Row<'_>) -> Result<UnitRecord> {
-    let broker: Option<String> = column(row, 5)?;
+pub(super) fn unit_record(row: &dyn LedgerRow) -> Result<UnitRecord> {
+    let broker: Option<String> = optional(row, 5)?;
     let holder = match broker {
         Some(broker) => Some(LeaseHolder { broker: BrokerName::new(broker)?, deadline: id(row, 6)? }),
         None => None,
@@ -115,22 +162,22 @@ pub(super) fn unit_record(row: &Row<'_>) -> Result<UnitRecord> {
 }
 
 /// Returns a name of a link from the columns `file_system`, `inode`, `root`, `path`, `size` and `detail`.
-pub(super) fn link_name(row: &Row<'_>) -> Result<LinkNameRow> {
+pub(super) fn link_name(row: &dyn LedgerRow) -> Result<LinkNameRow> {
     let (file_system, inode) = (column(row, 0)?, column(row, 1)?);
     let position = LinkPosition { file_system, inode, root: small(row, 2)?, path: column(row, 3)? };
     position.row(number(row, 4)?, column(row, 5)?)
 }
 
 /// Returns an open directory from the columns `root`, `path` and `detail`.
-pub(super) fn open_directory(row: &Row<'_>) -> Result<OpenDirectoryRow> {
+pub(super) fn open_directory(row: &dyn LedgerRow) -> Result<OpenDirectoryRow> {
     Ok(OpenDirectoryRow { root: small(row, 0)?, path: path(row, 1)?, detail: column(row, 2)? })
 }
 
-pub(super) fn failure_row(row: &Row<'_>) -> Result<NumberedFailure> {
+pub(super) fn failure_row(row: &dyn LedgerRow) -> Result<NumberedFailure> {
     let kind: u8 = small(row, 1)?;
     let kind = kind_of_number(kind).ok_or_else(|| corrupt(format_args!("the kind {kind} of an error")))?;
     let step: String = column(row, 2)?;
-    let (during, hint): (String, Option<String>) = (column(row, 5)?, column(row, 8)?);
+    let (during, hint): (String, Option<String>) = (column(row, 5)?, optional(row, 8)?);
     let error = Error {
         kind,
         step: hakobu_core::error::ErrorStep::from_name(&step),
@@ -146,7 +193,14 @@ pub(super) fn failure_row(row: &Row<'_>) -> Result<NumberedFailure> {
     })
 }
 
-pub(super) fn relationship_record(row: &Row<'_>) -> Result<RelationshipRecord> {
+/// Returns a number of failures from the columns with their kind and that number.
+pub(super) fn failure_count(row: &dyn LedgerRow) -> Result<(ErrorKind, u64)> {
+    let kind: u8 = small(row, 0)?;
+    let kind = kind_of_number(kind).ok_or_else(|| corrupt(format_args!("the kind {kind} of an error")))?;
+    Ok((kind, number(row, 1)?))
+}
+
+pub(super) fn relationship_record(row: &dyn LedgerRow) -> Result<RelationshipRecord> {
     let sources: Vec<u8> = column(row, 5)?;
     let relationship = Relationship {
         name: column(row, 3)?,
@@ -154,9 +208,9 @@ pub(super) fn relationship_record(row: &Row<'_>) -> Result<RelationshipRecord> {
         sources: sources.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect(),
         target: column(row, 6)?,
         options: column(row, 7)?,
-        schedule: column(row, 8)?,
-        limits: column(row, 9)?,
-        notification: column(row, 10)?,
+        schedule: optional(row, 8)?,
+        limits: optional(row, 9)?,
+        notification: optional(row, 10)?,
         owner: column(row, 11)?,
         credentials: json(row, 12)?,
     };
@@ -168,7 +222,7 @@ pub(super) fn relationship_record(row: &Row<'_>) -> Result<RelationshipRecord> {
     })
 }
 
-pub(super) fn broker_record(row: &Row<'_>) -> Result<BrokerRecord> {
+pub(super) fn broker_record(row: &dyn LedgerRow) -> Result<BrokerRecord> {
     Ok(BrokerRecord {
         name: BrokerName::new(column::<String>(row, 0)?)?,
         group: GroupName::new(column::<String>(row, 1)?)?,
@@ -179,9 +233,10 @@ pub(super) fn broker_record(row: &Row<'_>) -> Result<BrokerRecord> {
     })
 }
 
-pub(super) fn token_record(row: &Row<'_>) -> Result<TokenRecord> {
+pub(super) fn token_record(row: &dyn LedgerRow) -> Result<TokenRecord> {
+    let hash = <[u8; 32]>::try_from(column::<Vec<u8>>(row, 1)?);
     let token = NewToken {
-        hash: TokenHash::from_bytes(column(row, 1)?),
+        hash: TokenHash::from_bytes(hash.map_err(|_| corrupt("the length of a token's hash"))?),
         label: column(row, 2)?,
         role: named(row, 3, TokenRole::from_name)?,
         created: id(row, 4)?,
@@ -191,7 +246,7 @@ pub(super) fn token_record(row: &Row<'_>) -> Result<TokenRecord> {
     Ok(TokenRecord { id: id::<TokenId>(row, 0)?, token, last_used: optional_id(row, 7)? })
 }
 
-pub(super) fn audit_record(row: &Row<'_>) -> Result<AuditRecord> {
+pub(super) fn audit_record(row: &dyn LedgerRow) -> Result<AuditRecord> {
     let entry = AuditEntry {
         when: id(row, 1)?,
         who: column(row, 2)?,
@@ -199,5 +254,5 @@ pub(super) fn audit_record(row: &Row<'_>) -> Result<AuditRecord> {
         object: column(row, 4)?,
         detail: column(row, 5)?,
     };
-    Ok(AuditRecord { number: id(row, 0)?, entry, refused: column(row, 6)? })
+    Ok(AuditRecord { number: id(row, 0)?, entry, refused: optional(row, 6)? })
 }

@@ -1,0 +1,100 @@
+//! The state of a connection to NATS, for people and for programs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_nats::Client;
+use async_nats::connection::State;
+use hakobu_core::event::{Event, Observer};
+use tokio::sync::watch;
+
+/// Takes notices about a connection.
+pub type LinkObserver = Arc<dyn Observer + Send + Sync>;
+
+/// The state of a connection to NATS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NatsState {
+    /// True if there is a connection.
+    pub is_connected: bool,
+    /// The cause for which there is none, or why something does not work, for people.
+    pub trouble: Option<String>,
+}
+
+/// A connection to NATS that is made again whenever it is lost.
+pub struct NatsLink {
+    /// The servers, for people.
+    place: String,
+    state: Mutex<NatsState>,
+    client: watch::Sender<Option<Client>>,
+    observer: LinkObserver,
+}
+
+impl NatsLink {
+    pub(super) fn new(place: String, observer: LinkObserver) -> Self {
+        Self { place, state: Mutex::default(), client: watch::Sender::new(None), observer }
+    }
+
+    /// Returns the state.
+    pub fn state(&self) -> NatsState {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        state.is_connected = self.client().is_some();
+        state
+    }
+
+    /// Returns the connection if there is one now.
+    pub(super) fn client(&self) -> Option<Client> {
+        let client = self.client.borrow().clone();
+        client.filter(|client| client.connection_state() == State::Connected)
+    }
+
+    /// Waits for the first connection. It may be lost again.
+    pub(super) async fn first_client(&self) -> Option<Client> {
+        let mut watching = self.client.subscribe();
+        let there = watching.wait_for(Option::is_some).await.ok()?;
+        there.clone()
+    }
+
+    pub(super) fn set_client(&self, client: Client) {
+        self.client.send_replace(Some(client));
+    }
+
+    /// Notes that there is a connection.
+    pub(super) fn is_up(&self) {
+        if !self.change(true, None) {
+            return;
+        }
+        self.tell(format!("connected to NATS at {}", self.place));
+    }
+
+    /// Notes that there is no connection, and why.
+    pub(super) fn is_down(&self, cause: &str) {
+        if self.change(false, Some(cause.to_owned())) {
+            self.tell(format!("no connection to NATS at {}: {cause}; trying again", self.place));
+        }
+    }
+
+    /// Notes that something does not work although there is a connection.
+    pub(super) fn has_trouble(&self, words: &str) {
+        if self.change(true, Some(words.to_owned())) {
+            self.tell(words.to_owned());
+        }
+    }
+
+    /// Notes that the trouble that a function recognizes is over.
+    pub(super) fn trouble_is_over(&self, is_it: impl Fn(&str) -> bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.trouble.as_deref().is_some_and(is_it) {
+            state.trouble = None;
+        }
+    }
+
+    /// Changes the state. Returns true if it is another one.
+    fn change(&self, is_connected: bool, trouble: Option<String>) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = NatsState { is_connected, trouble };
+        std::mem::replace(&mut *state, new.clone()) != new
+    }
+
+    fn tell(&self, words: String) {
+        self.observer.event(Event::Notice { words });
+    }
+}

@@ -1,0 +1,116 @@
+//! The notification of a relationship: which events are told, and to whom.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::notification::{NOTIFICATION_VERSION, NotificationKind, mail, webhook};
+use crate::relationship::CredentialReference;
+use crate::setting_error::SettingError;
+
+/// The maximum number of webhooks, and of recipients of mail, of a relationship.
+pub const RECIPIENTS_MAX: usize = 16;
+
+/// The notification of a relationship, as written and kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NotificationSetting {
+    /// The version of the form, which is 1.
+    pub version: u8,
+    /// The kinds that are told.
+    #[serde(default = "problems")]
+    pub kinds: Vec<NotificationKind>,
+    /// The webhooks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub webhooks: Vec<WebhookSetting>,
+    /// The addresses that get mail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mail_to: Vec<String>,
+}
+
+fn problems() -> Vec<NotificationKind> {
+    NotificationKind::PROBLEMS.to_vec()
+}
+
+/// A webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookSetting {
+    /// The URL: https, or http to this machine.
+    pub url: String,
+    /// The place of the secret that signs. Without one, the receiver cannot know who has sent a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub secret: Option<CredentialReference>,
+}
+
+impl NotificationSetting {
+    /// Reads and checks a setting.
+    ///
+    /// # Errors
+    /// The field at fault.
+    pub fn parse(json: &str) -> Result<Self, SettingError> {
+        let setting: Self = serde_json::from_str(json).map_err(|error| SettingError::json(&error))?;
+        setting.check()?;
+        Ok(setting)
+    }
+
+    /// Checks a setting.
+    ///
+    /// # Errors
+    /// The field at fault.
+    pub fn check(&self) -> Result<(), SettingError> {
+        if self.version != NOTIFICATION_VERSION {
+            let words = format!("{} is of a later version of the program; this one knows 1", self.version);
+            return Err(SettingError::new("version", words));
+        }
+        for (field, count) in [("webhooks", self.webhooks.len()), ("mail_to", self.mail_to.len())] {
+            if count > RECIPIENTS_MAX {
+                let words = format!("there are {count}, at most {RECIPIENTS_MAX} are possible");
+                return Err(SettingError::new(field, words));
+            }
+        }
+        for (index, webhook) in self.webhooks.iter().enumerate() {
+            webhook::check_url(&webhook.url)
+                .map_err(|words| SettingError::new(format!("webhooks[{index}].url"), words))?;
+        }
+        for (index, address) in self.mail_to.iter().enumerate() {
+            mail::check_address(address)
+                .map_err(|words| SettingError::new(format!("mail_to[{index}]"), words))?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if a kind is told.
+    pub fn tells(&self, kind: NotificationKind) -> bool {
+        self.kinds.contains(&kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_read_and_an_error_names_the_field() {
+        let json = r#"{"version":1,"kinds":["run_failed"],"webhooks":[{"url":"https://example.org/hook","secret":{"environment":"HOOK"}}],"mail_to":["a@example.org"]}"#;
+        let setting = NotificationSetting::parse(json).unwrap();
+        assert_eq!(serde_json::to_string(&setting).unwrap(), json);
+        assert!(setting.tells(NotificationKind::RunFailed) && !setting.tells(NotificationKind::RunPartial));
+        let shortest = NotificationSetting::parse(r#"{"version":1}"#).unwrap();
+        assert_eq!(shortest.kinds, NotificationKind::PROBLEMS);
+        for (fields, field, words) in [
+            (r#""webhooks":[{"url":"http://example.org/"}]"#, "webhooks[0].url", "https"),
+            (r#""mail_to":["a@b.org","nobody"]"#, "mail_to[1]", "no address"),
+            (r#""kinds":["run_paused"]"#, "", "unknown variant"),
+            (r#""slack":"x""#, "", "unknown field"),
+        ] {
+            let error = NotificationSetting::parse(&format!(r#"{{"version":1,{fields}}}"#)).unwrap_err();
+            assert!(error.field == field && error.words.contains(words), "{fields}: {error}");
+        }
+        let many = |count| {
+            let list = vec![r#""a@b.org""#; count].join(",");
+            NotificationSetting::parse(&format!(r#"{{"version":1,"mail_to":[{list}]}}"#))
+        };
+        assert!(many(RECIPIENTS_MAX).is_ok() && many(RECIPIENTS_MAX + 1).is_err());
+    }
+}

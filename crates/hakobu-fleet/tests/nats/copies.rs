@@ -1,0 +1,145 @@
+//! Trees that brokers copy while things happen to NATS.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hakobu_fleet::bus::{BrokerBus as _, LeaderBus};
+use hakobu_fleet::ids::RunId;
+use hakobu_fleet::ledger::memory::MemoryLedger;
+use hakobu_fleet::run::RunOutcome;
+use hakobu_fleet::run_request::{FleetRequest, LocationText};
+use hakobu_testkit::nats::NatsServer;
+use tempfile::TempDir;
+
+use crate::fleet::Fleet;
+use crate::servers::{Answering, Passwords, RawClient, accounts, site, wait_until};
+use crate::trees;
+
+const LIMIT: Duration = Duration::from_secs(180);
+const LEASE: Duration = Duration::from_secs(10);
+
+/// A run of three brokers.
+struct NatsRun {
+    folder: TempDir,
+    _passwords: Passwords,
+    fleet: Fleet,
+    run: RunId,
+}
+
+impl NatsRun {
+    fn start(url: &str) -> Self {
+        use std::os::unix::ffi::OsStrExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+        fs::create_dir(&source).unwrap();
+        trees::make(&source, 120, 60);
+        let passwords = Passwords::new();
+        let mut fleet =
+            Fleet::with_buses(Box::new(MemoryLedger::default()), LEASE, site("site-a"), |control| {
+                let bus: Arc<dyn LeaderBus> = Arc::new(passwords.leader(url, Arc::new(control.clone())));
+                Ok(vec![bus])
+            });
+        for number in 0..3 {
+            let name = format!("b{number}");
+            fleet.add_broker_at(&name, Arc::new(passwords.broker(url, "site-a", &name)));
+        }
+        let text = |path: &Path| LocationText(path.as_os_str().as_bytes().to_vec());
+        let request =
+            FleetRequest { sources: vec![text(&source)], target: text(&target), ..FleetRequest::default() };
+        let run = fleet.start(&request);
+        Self { folder, _passwords: passwords, fleet, run }
+    }
+
+    /// Waits until so many units are committed.
+    fn wait_for_units(&self, count: u64) {
+        let run = self.run;
+        wait_until("units", || {
+            let row = self.fleet.plane.handle().ask(move |leader| leader.ledger().run(run));
+            let row = row.unwrap().unwrap().unwrap();
+            row.ended.is_some() || row.units.committed >= count
+        });
+    }
+
+    fn finish(mut self) {
+        let row = self.fleet.finish(self.run, LIMIT);
+        assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
+        trees::assert_equal(&self.folder.path().join("source"), &self.folder.path().join("target"));
+        self.fleet.end_brokers();
+    }
+}
+
+#[test]
+fn three_brokers_copy_a_tree_over_nats() {
+    let server = NatsServer::start(&accounts()).unwrap();
+    let run = NatsRun::start(&server.url());
+    run.finish();
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_costs_time_only() {
+    let mut server = NatsServer::start(&accounts()).unwrap();
+    let run = NatsRun::start(&server.url());
+    run.wait_for_units(2);
+    server.kill();
+    std::thread::sleep(Duration::from_secs(2));
+    server.restart().unwrap();
+    run.finish();
+}
+
+/// Deletes the stream of the group, or its consumer alone.
+fn delete_stream(raw: &RawClient, is_consumer_alone: bool) {
+    let context = async_nats::jetstream::new(raw.client.clone());
+    raw.run(async {
+        let Ok(stream) = context.stream_by_subject("hakobu.offer.site-a").await else { return };
+        let deleted = match is_consumer_alone {
+            true => context.delete_consumer_from_stream("brokers-site-a", &stream).await.is_ok(),
+            false => context.delete_stream(&stream).await.is_ok(),
+        };
+        println!("deleted {stream} (consumer alone: {is_consumer_alone}): {deleted}");
+    });
+}
+
+#[test]
+fn streams_and_consumers_that_are_deleted_are_made_again() {
+    let server = NatsServer::start(&accounts()).unwrap();
+    let raw = RawClient::connect(&server.url(), "control-site-a", "hakobu.control.site-a");
+    let run = NatsRun::start(&server.url());
+    for is_consumer_alone in [true, false] {
+        run.wait_for_units(2);
+        delete_stream(&raw, is_consumer_alone);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    run.finish();
+    // Afterwards as well, and under another name.
+    let fleet = Passwords::new();
+    let leader = fleet.leader(&server.url(), Answering::new(<[u8]>::to_vec));
+    let broker = fleet.broker(&server.url(), "site-a", "after");
+    wait_until("an answer", || broker.call(Vec::new(), Duration::from_secs(2)).is_ok());
+    for is_consumer_alone in [true, false, true, false] {
+        delete_stream(&raw, is_consumer_alone);
+        wait_until("an offer", || {
+            leader.offer(&site("site-a"), b"offer".to_vec());
+            broker.next_offer(Duration::from_millis(200)).unwrap().is_some()
+        });
+    }
+}
+
+#[test]
+fn one_of_three_servers_is_killed_and_all_three() {
+    let mut servers = NatsServer::cluster(&accounts()).unwrap();
+    let urls: Vec<_> = servers.iter().map(NatsServer::url).collect();
+    let run = NatsRun::start(&urls.join(","));
+    run.wait_for_units(1);
+    servers[0].kill();
+    std::thread::sleep(Duration::from_secs(1));
+    servers[0].restart().unwrap();
+    run.wait_for_units(4);
+    servers.iter_mut().for_each(NatsServer::kill);
+    std::thread::sleep(Duration::from_secs(1));
+    for server in &mut servers {
+        server.restart().unwrap();
+    }
+    run.finish();
+}

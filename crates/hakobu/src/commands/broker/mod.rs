@@ -1,0 +1,99 @@
+//! The verb `broker`: a broker for a control plane on another machine.
+
+pub mod arguments;
+mod health;
+mod log;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
+use hakobu_fleet::bus::nats::random_number;
+use hakobu_fleet::fleet_clock::MachineClock;
+use hakobu_fleet::names::{BrokerName, GroupName, NAME_BYTES_MAX};
+use hakobu_fleet::worker::{Worker, WorkerSettings};
+
+use self::arguments::BrokerArguments;
+use self::log::BrokerLog;
+use crate::{exit, signals};
+
+/// The time between two looks at whether the broker has to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs a broker until it is asked to end; returns the exit code.
+pub fn broker(typed: &BrokerArguments) -> u8 {
+    match run(typed) {
+        Ok(()) => 0,
+        Err(error) => exit::errors(&[error]),
+    }
+}
+
+fn run(typed: &BrokerArguments) -> Result<()> {
+    if typed.nats.nats.is_none() {
+        let error =
+            Error::new(ErrorKind::Usage, "starting a broker", "it is not said where the control plane is");
+        return Err(error.hint("name the servers of NATS with --nats"));
+    }
+    let settings = typed.nats.options().check()?;
+    let (name, group) = (broker_name(typed.name.as_deref())?, GroupName::new(typed.group.clone())?);
+    let (ending, stopping) =
+        signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
+    let log = Arc::new(BrokerLog::new(typed.json, name.as_str(), group.as_str()));
+    let version = env!("CARGO_PKG_VERSION");
+    log.note(&format!("broker {name} of group {group}, hakobu {version}, {} units at a time", typed.slots));
+    let bus = Arc::new(NatsBrokerBus::start(settings, group.clone(), name.clone(), log.clone())?);
+    if let Some(address) = typed.health {
+        health::listen(address, bus.clone(), (name.to_string(), group.to_string()))?;
+    }
+    let worker = Worker::new(
+        WorkerSettings { name, version: version.to_owned(), slots: typed.slots, process: random_number()? },
+        (bus, Arc::new(crate::fleet_reader::FleetReader)),
+        (Arc::new(MachineClock), log.clone()),
+        (ending.clone(), stopping.clone()),
+    );
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            drain(&log, (&ending, &stopping), &has_ended, Duration::from_secs(typed.drain_seconds));
+        });
+        worker.run();
+        has_ended.store(true, Ordering::Release);
+    });
+    log.note("the broker has ended");
+    Ok(())
+}
+
+/// Has the broker give its work back if it does not finish in time.
+fn drain(
+    log: &BrokerLog,
+    (ending, stopping): (&AtomicBool, &AtomicBool),
+    has_ended: &AtomicBool,
+    limit: Duration,
+) {
+    let mut ends: Option<Instant> = None;
+    while !has_ended.load(Ordering::Acquire) {
+        if ending.load(Ordering::Acquire) && ends.is_none() {
+            ends = Some(Instant::now() + limit);
+            log.note("ending: no further units are taken, and those at hand are finished or given away");
+        }
+        if ends.is_some_and(|ends| Instant::now() >= ends) && !stopping.swap(true, Ordering::AcqRel) {
+            log.note("the units at hand are given back");
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Returns the name of the broker: as typed, or else that of the host.
+fn broker_name(typed: Option<&str>) -> Result<BrokerName> {
+    if let Some(typed) = typed {
+        return BrokerName::new(typed);
+    }
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let allowed =
+        |char: char| if char.is_ascii_alphanumeric() || char == '-' || char == '_' { char } else { '-' };
+    let name: String = host.chars().map(allowed).take(NAME_BYTES_MAX).collect();
+    BrokerName::new(name).map_err(|error| error.hint("name the broker with --name"))
+}

@@ -1,0 +1,240 @@
+//! Trees that processes have copied together are those of the source, whatever happened to the processes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use hakobu_core::path::is_draft_name;
+use hakobu_testkit::stores::StoreServer;
+use hakobu_testkit::tree_difference::{EntryDifference, compare};
+use tempfile::TempDir;
+
+use crate::ledger::{Ledger, Misfortune, Results, Shared};
+use crate::program::Host;
+
+/// Makes a tree with links, further names of files in other directories, an empty directory, and some larger files.
+fn make_tree(root: &Path, directories: usize) {
+    let mut paths = vec![root.to_path_buf()];
+    fs::create_dir(root).unwrap();
+    for number in 1..directories {
+        let above = &paths[(number * 7 / 11).max(number.saturating_sub(9))];
+        let directory = above.join(format!("d{number}"));
+        fs::create_dir(&directory).unwrap();
+        paths.push(directory);
+    }
+    for (number, directory) in paths.iter().enumerate().filter(|(number, _)| number % 17 != 5) {
+        for file in 0..20 {
+            let length = if file == 7 && number % 5 == 0 { 700_000 } else { 300 + number * 13 + file };
+            let content: Vec<u8> = (0..length).map(|at| (at * (file + 3) + number) as u8).collect();
+            let path = directory.join(format!("f{file}"));
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600 + (file as u32 % 8))).unwrap();
+            age(&path, number * 1000 + file);
+        }
+        symlink(format!("f{}", number % 20), directory.join("link")).unwrap();
+        if number % 3 == 0 {
+            let other = &paths[number * 5 % paths.len()];
+            fs::hard_link(directory.join("f1"), other.join(format!("name{number}"))).unwrap();
+        }
+    }
+    for (number, directory) in paths.iter().enumerate().rev() {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o710 + number as u32 % 8)).unwrap();
+        age(directory, number);
+    }
+}
+
+/// Sets a time in the past, with nanoseconds.
+fn age(path: &Path, number: usize) {
+    let time = std::time::UNIX_EPOCH
+        + std::time::Duration::new(1_500_000_000 + number as u64, 123_456_000 + number as u32);
+    fs::File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+fn walk(root: &Path) -> Vec<PathBuf> {
+    let (mut all, mut below) = (Vec::new(), vec![root.to_path_buf()]);
+    while let Some(directory) = below.pop() {
+        for entry in fs::read_dir(&directory).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                below.push(entry.path());
+            }
+            all.push(entry.path().strip_prefix(root).unwrap().to_path_buf());
+        }
+    }
+    all
+}
+
+/// Returns the names of each file that has several.
+fn names(root: &Path) -> Vec<Vec<PathBuf>> {
+    let mut names: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+    for path in walk(root) {
+        let found = root.join(&path).symlink_metadata().unwrap();
+        if found.is_file() && found.nlink() > 1 {
+            names.entry(found.ino()).or_default().push(path);
+        }
+    }
+    let mut names: Vec<_> = names.into_values().collect();
+    names.iter_mut().for_each(|names| names.sort());
+    names.sort();
+    names
+}
+
+#[track_caller]
+fn assert_same(source: &Path, target: &Path, has_nanoseconds: bool) {
+    let drafts: Vec<_> =
+        walk(target).into_iter().filter(|path| is_draft_name(path.file_name().unwrap().as_bytes())).collect();
+    assert_eq!(drafts, Vec::<PathBuf>::new());
+    let mut differences = compare(source, target).unwrap();
+    differences.retain(|difference| match difference.what {
+        EntryDifference::ModificationTime(left, right) => has_nanoseconds || left.0 != right.0,
+        _ => true,
+    });
+    assert!(differences.is_empty(), "{}: {:?}", differences.len(), differences.first());
+    assert!(!names(source).is_empty());
+    assert_eq!(names(source), names(target));
+}
+
+fn shared(source: &Path, target: &Path, workers: usize) -> Shared {
+    Shared {
+        source: [source.as_os_str().as_bytes(), b"/"].concat(),
+        target: target.as_os_str().as_bytes().to_vec(),
+        ssh: "ssh".to_owned(),
+        agent: String::new(),
+        operations: 0,
+        workers,
+        environment: Vec::new(),
+    }
+}
+
+/// Copies the tree, and compares it.
+#[track_caller]
+fn copy(shared: &Shared, (source, target): (&Path, &Path), misfortunes: &[(usize, Misfortune)]) -> Results {
+    let results = run(shared, source, misfortunes);
+    // An SFTP server keeps seconds.
+    assert_same(source, target, !shared.target.starts_with(b"sftp://"));
+    results
+}
+
+/// Copies the tree. Each entry counts once in units that count.
+#[track_caller]
+fn run(shared: &Shared, source: &Path, misfortunes: &[(usize, Misfortune)]) -> Results {
+    let results = Ledger::copy(shared, misfortunes);
+    assert_eq!(results.failures, Vec::<String>::new());
+    assert_eq!(results.scanned as usize, walk(source).len() + 1);
+    for late in &results.late {
+        assert!(late.starts_with("@fatal BeyondGrant"), "{late}");
+    }
+    results
+}
+
+fn on_disk() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn processes_copy_a_tree_together_and_another_time_nothing() {
+    // On a disk there are marks of runs; in memory there are none.
+    for place in [crate::program::place(), on_disk()] {
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        make_tree(&source, 60);
+        let shared = shared(&source, &target, 2);
+        let results = copy(&shared, (&source, &target), &[]);
+        assert!(results.units > 10, "{results:?}");
+        let again = copy(&shared, (&source, &target), &[]);
+        assert_eq!((again.created, again.unchanged), (0, results.scanned), "{again:?}");
+    }
+}
+
+#[test]
+fn whoever_is_killed_another_takes_its_unit_over() {
+    let place = on_disk();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    make_tree(&source, 60);
+    let shared = Shared { operations: 600, ..shared(&source, &target, 4) };
+    let kills: Vec<_> = [0, 1, 3, 6, 10, 15].map(|after| (after, Misfortune::Kill)).to_vec();
+    let results = copy(&shared, (&source, &target), &kills);
+    assert_eq!(results.killed, kills.len());
+}
+
+#[test]
+fn whoever_was_stopped_until_after_its_lease_changes_nothing() {
+    let place = on_disk();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    make_tree(&source, 60);
+    let shared = Shared { operations: 600, ..shared(&source, &target, 3) };
+    let stops: Vec<_> = [0, 2, 5].map(|after| (after, Misfortune::Stop)).to_vec();
+    let results = copy(&shared, (&source, &target), &stops);
+    assert_eq!(results.late.len(), stops.len(), "{results:?}");
+}
+
+/// The state that workers keep is their own, and the credentials are those of the server.
+fn environment(place: &Path, server: &StoreServer) -> Vec<(&'static str, String)> {
+    let state = place.join("state").to_str().unwrap().to_owned();
+    vec![
+        ("HAKOBU_STATE", state),
+        ("AWS_ACCESS_KEY_ID", server.access_key.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", server.secret_key.to_owned()),
+        ("AWS_ENDPOINT_URL", server.endpoint.clone()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+    ]
+}
+
+#[test]
+fn a_tree_goes_into_a_bucket_and_returns_by_several_processes() {
+    let server = StoreServer::versitygw().unwrap();
+    server.make_bucket("bucket").unwrap();
+    let place = crate::program::place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    make_tree(&source, 40);
+    let there = Shared {
+        target: b"s3://bucket/new".to_vec(),
+        environment: environment(place.path(), &server),
+        operations: 600,
+        ..shared(&source, &target, 3)
+    };
+    let misfortunes =
+        [(0, Misfortune::Kill), (2, Misfortune::Stop), (4, Misfortune::Kill), (6, Misfortune::Stop)];
+    let stored = run(&there, &source, &misfortunes);
+    assert_eq!((stored.killed, stored.late.len()), (2, 2), "{stored:?}");
+    let again = run(&there, &source, &[]);
+    assert_eq!((again.created, again.unchanged), (0, again.scanned), "{again:?}");
+    let back = Shared {
+        source: b"s3://bucket/new/".to_vec(),
+        target: target.as_os_str().as_bytes().to_vec(),
+        ..there
+    };
+    let results = run(&back, &source, &misfortunes);
+    assert_same(&source, &target, true);
+    assert_eq!(results.killed, 2);
+}
+
+/// Copies to another host, killing and stopping some.
+fn copy_to_host(agent: &str, more: &str, target_prefix: &str) {
+    let host = Host::up();
+    let place = crate::program::place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    make_tree(&source, 40);
+    let shared = Shared {
+        target: [target_prefix.as_bytes(), target.as_os_str().as_bytes()].concat(),
+        ssh: format!("{}{more}", host.sshd.ssh_command()),
+        agent: agent.to_owned(),
+        operations: 600,
+        ..shared(&source, &target, 3)
+    };
+    let misfortunes =
+        [(0, Misfortune::Kill), (2, Misfortune::Stop), (4, Misfortune::Kill), (6, Misfortune::Stop)];
+    let results = copy(&shared, (&source, &target), &misfortunes);
+    assert_eq!(results.killed, 2);
+}
+
+#[test]
+fn an_agent_on_another_host_serves_several_processes() {
+    copy_to_host(crate::program::HAKOBU, "", "throwaway:");
+}
+
+#[test]
+fn an_sftp_server_serves_several_processes() {
+    copy_to_host("", "", "sftp://throwaway");
+}
