@@ -27,9 +27,11 @@ pub mod run_view;
 mod runs;
 mod server;
 mod sessions;
+mod standby;
 mod state;
 mod timed_stream;
 
 pub use router::document;
 pub use server::serve;
+pub use standby::serve_standby;
 pub use state::{ApiSettings, ApiState};
