@@ -12,6 +12,7 @@ export const ja: Record<keyof typeof en, string> = {
   'scheme.system': '自動',
   'scheme.light': 'ライト',
   'scheme.dark': 'ダーク',
+  licenses: 'ライセンス',
   sign_in: 'サインイン',
   sign_out: 'サインアウト',
   'sign_in.token': 'トークン',
