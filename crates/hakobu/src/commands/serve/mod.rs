@@ -11,6 +11,7 @@ use std::time::Duration;
 use hakobu_agent::machine;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
+use hakobu_fleet::api::{FleetInterface, InterfaceAddress, first_token};
 use hakobu_fleet::bus::BrokerBus;
 use hakobu_fleet::control_plane::ControlPlane;
 use hakobu_fleet::data_folder::DataFolder;
@@ -18,9 +19,12 @@ use hakobu_fleet::fleet_clock::{FleetClock, MachineClock};
 use hakobu_fleet::leader::LeaderSettings;
 use hakobu_fleet::ledger::sqlite::backup::{back_up_file, restore};
 use hakobu_fleet::names::{BrokerName, GroupName};
+use hakobu_fleet::run_request::RequestReader;
 use hakobu_fleet::worker::{Worker, WorkerSettings};
 
 use self::arguments::ServeArguments;
+use crate::fleet_errands::LocalErrands;
+use crate::fleet_reader::FleetReader;
 use crate::{exit, messages, output, signals};
 
 /// The duration of a lease.
@@ -67,9 +71,11 @@ fn run(typed: &ServeArguments) -> Result<()> {
         true => None,
         false => Some(start_broker(&plane, typed, &ending)?),
     };
+    let interface = start_interface(&plane, typed)?;
     while !ending.load(Ordering::Acquire) {
         std::thread::sleep(LOOK_EVERY);
     }
+    drop(interface);
     if let Some(broker) = broker {
         let _has_panicked = broker.join();
     }
@@ -93,6 +99,25 @@ fn data_path(typed: Option<&Path>) -> Result<PathBuf> {
     })
 }
 
+/// Starts the page and the API, and shows how to sign in.
+fn start_interface(plane: &ControlPlane, typed: &ServeArguments) -> Result<FleetInterface> {
+    let address = InterfaceAddress {
+        listen: typed.listen,
+        tls: typed.tls_certificate.clone().zip(typed.tls_key.clone()),
+        hosts: typed.host.clone(),
+    };
+    let parts: (Arc<dyn FleetClock>, Arc<dyn RequestReader>) =
+        (Arc::new(MachineClock), Arc::new(FleetReader));
+    let interface = FleetInterface::start(address, plane.handle().clone(), parts, Arc::new(NoticeLines))?;
+    let token = first_token(plane.handle(), &MachineClock)?;
+    let url = interface.url();
+    output::tell_translated(&messages::note(&format!("the control plane is at {url}")));
+    output::tell_translated(&messages::note(&format!(
+        "to sign in once, within an hour: {url}#/sign-in?token={token}"
+    )));
+    Ok(interface)
+}
+
 /// Starts the broker of this process.
 fn start_broker(
     plane: &ControlPlane,
@@ -109,10 +134,11 @@ fn start_broker(
     };
     let worker = Worker::new(
         settings,
-        (bus, Arc::new(crate::fleet_reader::FleetReader)),
+        (bus, Arc::new(FleetReader)),
         (Arc::new(MachineClock), Arc::new(NoticeLines)),
         (ending.clone(), Arc::default()),
-    );
+    )
+    .with_errands(Arc::new(LocalErrands));
     let thread = std::thread::Builder::new().name("broker".to_owned()).spawn(move || worker.run());
     thread.map_err(|error| Error::io("starting the broker", &error))
 }
