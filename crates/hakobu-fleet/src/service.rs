@@ -20,6 +20,7 @@ use crate::bus::{BrokerBus, CallSink, LeaderBus};
 use crate::change::LedgerChange;
 use crate::control_loop::ControlHandle;
 use crate::control_plane::ControlPlane;
+use crate::errand::ErrandRunner;
 use crate::fleet_clock::{FleetClock, MachineClock};
 use crate::leader::LeaderSettings;
 use crate::ledger::Ledger;
@@ -72,6 +73,8 @@ pub struct ServiceSettings {
 pub struct ServiceParts {
     /// Reads requests.
     pub reader: Arc<dyn RequestReader>,
+    /// Carries out errands.
+    pub errands: Arc<dyn ErrandRunner>,
     /// Takes notices.
     pub observer: Arc<dyn Observer + Send + Sync>,
 }
@@ -251,7 +254,8 @@ impl ControlService {
             (bus, self.parts.reader.clone()),
             (Arc::new(MachineClock), self.parts.observer.clone()),
             (ending.clone(), Arc::default()),
-        );
+        )
+        .with_errands(self.parts.errands.clone());
         let thread = std::thread::Builder::new().name("broker".to_owned()).spawn(move || worker.run());
         thread.map(Some).map_err(|error| Error::io("starting the broker", &error))
     }
