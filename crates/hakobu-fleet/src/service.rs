@@ -39,6 +39,9 @@ const FIRST_TOKEN_MS: u64 = 15 * 60 * 1000;
 /// The pause after an error while it leads.
 const ERROR_PAUSE: Duration = Duration::from_secs(2);
 
+/// The ledger, unless it is lost, and the reason why leading failed.
+type LeadingFailure = (Option<Box<dyn Ledger>>, Error);
+
 /// A broker in the process of the control plane.
 #[derive(Clone, Debug)]
 pub struct BuiltInBroker {
@@ -197,7 +200,7 @@ impl ControlService {
         ledger: Box<dyn Ledger>,
         view: &LeadershipView,
         ending: &Arc<AtomicBool>,
-    ) -> std::result::Result<Box<dyn Ledger>, (Option<Box<dyn Ledger>>, Error)> {
+    ) -> std::result::Result<Box<dyn Ledger>, LeadingFailure> {
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let (groups, observer) = (self.settings.nats.clone(), self.parts.observer.clone());
         let buses = |handle: &ControlHandle| -> Result<Vec<Arc<dyn LeaderBus>>> {
@@ -225,11 +228,10 @@ impl ControlService {
             let _has_panicked = broker.join();
         }
         let _has_ended = stop.send(());
-        if let Ok(task) = served {
-            match self.runtime.block_on(task) {
-                Ok(Err(error)) => self.tell(&error.to_string()),
-                Ok(Ok(())) | Err(_) => {}
-            }
+        if let Ok(task) = served
+            && let Ok(Err(error)) = self.runtime.block_on(task)
+        {
+            self.tell(&error.to_string());
         }
         match (plane.end(), failed) {
             (Some(ledger), None) => Ok(ledger),
