@@ -7,7 +7,6 @@ pub(crate) mod headings;
 pub(crate) mod lanes;
 pub mod limits;
 pub mod login;
-pub mod nats;
 pub(crate) mod looking;
 pub(crate) mod nats;
 pub mod rules;
