@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 pub struct ControlPlane {
     handle: ControlHandle,
     local: Arc<LocalBus>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Leader>>,
 }
 
 impl ControlPlane {
@@ -35,10 +35,16 @@ impl ControlPlane {
         let mut all: Vec<Arc<dyn LeaderBus>> = vec![local.clone()];
         all.extend(buses(&handle)?);
         let leader = Leader::new(ledger, all, clock, settings)?;
-        let run = move || drop(queue.run(leader));
+        let run = move || queue.run(leader);
         let thread = std::thread::Builder::new().name("leader".to_owned()).spawn(run);
         let thread = thread.map_err(|error| Error::io("starting the thread of the leader", &error))?;
         Ok(Self { handle, local, thread: Some(thread) })
+    }
+
+    /// Ends the leader, and returns its ledger, unless it has panicked. Everything that it has answered is durable.
+    pub fn end(mut self) -> Option<Box<dyn Ledger>> {
+        self.handle.stop();
+        self.thread.take()?.join().ok().map(Leader::into_ledger)
     }
 
     /// Returns the end at which requests are put.

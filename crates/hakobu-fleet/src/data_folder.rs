@@ -1,4 +1,4 @@
-//! The folder of a control plane: its ledger and its key file.
+//! The folder of a control plane: its key file, and its ledger unless that is in a database.
 
 use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use crate::key_file::SealingKeys;
-use crate::ledger::place::LEDGER_FILE;
-use crate::ledger::sqlite::SqliteLedger;
 
 /// The operation that errors name.
 const OPENING: &str = "opening the folder of the control plane";
@@ -36,22 +34,14 @@ impl DataFolder {
         Ok(Self(path.to_owned()))
     }
 
-    /// Returns the file of the ledger.
-    pub fn ledger_file(&self) -> PathBuf {
-        self.0.join(LEDGER_FILE)
+    /// Returns the folder.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Returns the key file.
     pub fn key_file(&self) -> PathBuf {
         self.0.join("key")
-    }
-
-    /// Opens the ledger, or makes it.
-    ///
-    /// # Errors
-    /// Those of [`SqliteLedger::open`].
-    pub fn open_ledger(&self) -> Result<SqliteLedger> {
-        SqliteLedger::open(&self.0.join(LEDGER_FILE))
     }
 
     /// Reads the keys, or makes them.
@@ -77,8 +67,7 @@ mod tests {
         let folder = DataFolder::open(&path).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700);
         folder.keys().unwrap();
-        drop(folder.open_ledger().unwrap());
-        assert!(folder.key_file().exists() && folder.ledger_file().exists());
+        assert!(folder.key_file().exists());
         set_permissions(&path, Permissions::from_mode(0o770)).unwrap();
         assert_eq!(DataFolder::open(&path).unwrap_err().kind, ErrorKind::Refused);
     }

@@ -45,6 +45,7 @@ pub mod schedule;
 mod sealing;
 pub mod secret_bytes;
 pub mod secrets;
+pub mod service;
 pub mod setting_error;
 pub mod tls_listener;
 pub mod token;

@@ -3,14 +3,12 @@
 use std::ffi::OsString;
 
 /// Verbs that do not exist yet, and their alternatives.
-const LATER_VERBS: [(&str, &str); 7] = [
+const LATER_VERBS: [(&str, &str); 5] = [
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("daemon", "hakobu copy needs only ssh on the other machine"),
     ("receive", "hakobu copy needs only ssh on the other machine"),
     ("modules", "hakobu copy needs only ssh on the other machine"),
     ("keys", "hakobu copy uses the keys of ssh"),
-    ("serve", "there is no control plane yet"),
-    ("broker", "there is no control plane yet"),
 ];
 
 /// The lines to print if the verb is one that comes later.

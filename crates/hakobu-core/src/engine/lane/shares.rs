@@ -44,8 +44,8 @@ impl Worker<'_> {
         let is_of =
             |item: &&JobItem| item.root == root && (item.source.is_root() || source.is_within(&item.source));
         let item = self.shared.setup.job.items.iter().find(is_of)?;
-        let below = source.names().skip(item.source.names().count());
-        let target = below.fold(Some(item.target.clone()), |path, name| path?.join(name).ok())?;
+        let mut below = source.names().skip(item.source.names().count());
+        let target = below.try_fold(item.target.clone(), |path, name| path.join(name).ok())?;
         let top_names = u16::try_from(item.target.names().count()).unwrap_or(u16::MAX);
         Some(SharePlace { root, source: source.clone(), target, top_names })
     }

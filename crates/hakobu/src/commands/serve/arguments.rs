@@ -1,9 +1,13 @@
 //! The arguments of `serve`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+
+use crate::commands::shared::headings::NATS;
+use crate::commands::shared::nats::NatsArguments;
 
 /// The text below the help.
 pub(crate) const SERVE_HELP: &str = "\
@@ -16,6 +20,7 @@ gives back what it has.
 Examples:
   hakobu serve                            a control plane on this machine
   hakobu serve --data /srv/hakobu         with a folder of its own
+  hakobu serve --nats nats://127.0.0.1:4222 --nats-group site-a --no-broker
   hakobu serve --backup fleet.backup      writes the ledger, even while it is in use
   hakobu serve --data new --restore fleet.backup
 
@@ -28,15 +33,21 @@ pub struct ServeArguments {
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
 
+    /// Ledger in PostgreSQL, for two or more control planes: postgres://USER@HOST/DATABASE [default: a file in the folder]
+    #[arg(long, value_name = "URL")]
+    pub ledger: Option<OsString>,
+
+    /// Key file, which control planes of one ledger share [default: key in the folder]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+
+    /// Name of this control plane among several [default: name of the host]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
     /// Address of the page and the API
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8420")]
     pub listen: SocketAddr,
-
-    /// Name of this host that requests may use; repeat it for several
-    ///
-    /// Addresses and localhost need none. Requests for other names are refused, as pages of other sites could send them
-    #[arg(long, value_name = "NAME")]
-    pub host: Vec<String>,
 
     /// Certificate chain for TLS, as PEM; needed beyond this machine
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -45,6 +56,10 @@ pub struct ServeArguments {
     /// Private key for TLS, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
+
+    /// Name by which browsers reach this host; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
 
     /// Group of the built-in broker
     #[arg(long, value_name = "NAME", default_value = "local")]
@@ -62,7 +77,23 @@ pub struct ServeArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "restore")]
     pub backup: Option<PathBuf>,
 
-    /// Make the ledger from a backup, and end
+    /// Make the ledger from a backup, and end; -: a database that pg_restore has filled
     #[arg(long, value_name = "FILE")]
     pub restore: Option<PathBuf>,
+
+    /// The servers of NATS.
+    #[command(flatten)]
+    pub nats: NatsArguments,
+
+    /// Group of brokers that come over NATS; may be given several times
+    #[arg(long, value_name = "NAME", requires = "nats", help_heading = NATS)]
+    pub nats_group: Vec<String>,
+
+    /// File with a section for each group and its credentials
+    #[arg(long, value_name = "FILE", help_heading = NATS)]
+    pub nats_groups: Option<PathBuf>,
+
+    /// Servers that keep the offers [default: 3 in a cluster, else 1]
+    #[arg(long, value_name = "COUNT", help_heading = NATS)]
+    pub nats_replicas: Option<usize>,
 }

@@ -1,0 +1,309 @@
+//! The service that `hakobu serve` runs: it waits to lead, leads with its buses, its broker and its interface, and waits again
+//! if another control plane takes over.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hakobu_core::error::{Error, Result};
+use hakobu_core::event::{Event, Observer};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use crate::api::{ApiSettings, ApiState, serve, serve_standby};
+use crate::api_token::ApiToken;
+use crate::bus::nats::leader::{NatsGroup, NatsLeaderBus};
+use crate::bus::{BrokerBus, CallSink, LeaderBus};
+use crate::change::LedgerChange;
+use crate::control_loop::ControlHandle;
+use crate::control_plane::ControlPlane;
+use crate::errand::ErrandRunner;
+use crate::fleet_clock::{FleetClock, MachineClock};
+use crate::leader::LeaderSettings;
+use crate::ledger::Ledger;
+use crate::ledger::leadership::{LeadershipState, LeadershipView};
+use crate::ledger::place::LedgerPlace;
+use crate::names::GroupName;
+use crate::run_request::RequestReader;
+use crate::tls_listener::{TlsCertificate, TlsListener, TlsListenerLimits};
+use crate::token::{NewToken, TokenRole};
+use crate::worker::{Worker, WorkerSettings};
+
+/// The time between two looks at whether the service has to do something else.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The time for which the token that is shown at the start can be used.
+const FIRST_TOKEN_MS: u64 = 15 * 60 * 1000;
+/// The pause after an error while it leads.
+const ERROR_PAUSE: Duration = Duration::from_secs(2);
+
+/// A broker in the process of the control plane.
+#[derive(Clone, Debug)]
+pub struct BuiltInBroker {
+    /// Its group.
+    pub group: GroupName,
+    /// Its other settings.
+    pub worker: WorkerSettings,
+}
+
+/// The settings of the service.
+pub struct ServiceSettings {
+    /// The place of the ledger.
+    pub place: LedgerPlace,
+    /// The name of this control plane among several.
+    pub name: String,
+    /// The settings of the leader.
+    pub leader: LeaderSettings,
+    /// The address of the interface.
+    pub listen: SocketAddr,
+    /// The files of the certificate and of its key.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Names of this host that requests may use.
+    pub hosts: Vec<String>,
+    /// The groups whose brokers come over NATS.
+    pub nats: Vec<NatsGroup>,
+    /// The broker in this process.
+    pub broker: Option<BuiltInBroker>,
+}
+
+/// The parts of the program that the service uses.
+#[derive(Clone)]
+pub struct ServiceParts {
+    /// Reads requests.
+    pub reader: Arc<dyn RequestReader>,
+    /// Carries out errands of the interface.
+    pub errands: Arc<dyn ErrandRunner>,
+    /// Takes notices.
+    pub observer: Arc<dyn Observer + Send + Sync>,
+}
+
+/// A service that listens.
+pub struct ControlService {
+    settings: ServiceSettings,
+    parts: ServiceParts,
+    runtime: Runtime,
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+    certificate: Option<Arc<TlsCertificate>>,
+    has_shown_token: bool,
+}
+
+impl ControlService {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// Those of the address and of the certificate.
+    pub fn new(settings: ServiceSettings, parts: ServiceParts) -> Result<Self> {
+        let at = |error: std::io::Error| {
+            Error::io("listening", &error)
+                .at(settings.listen.to_string())
+                .hint("choose another address with --listen")
+        };
+        let certificate = match &settings.tls {
+            Some((certificate, key)) => Some(Arc::new(TlsCertificate::load(certificate, key)?)),
+            None => None,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("starting the interface", &error))?;
+        let listener = std::net::TcpListener::bind(settings.listen).map_err(at)?;
+        listener.set_nonblocking(true).map_err(at)?;
+        let address = listener.local_addr().map_err(at)?;
+        Ok(Self { settings, parts, runtime, listener, address, certificate, has_shown_token: false })
+    }
+
+    /// Returns the address of the interface.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the address of the interface, for a browser.
+    pub fn url(&self) -> String {
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Runs until it is asked to end. What the broker of this process has then is finished or given back.
+    ///
+    /// # Errors
+    /// Those of the ledger at the start.
+    pub fn run(mut self, ending: &Arc<AtomicBool>) -> Result<()> {
+        let (mut ledger, mut leadership) = self.settings.place.open(&self.settings.name)?;
+        let mut has_led = false;
+        while !ending.load(Ordering::Acquire) {
+            let view = leadership.view();
+            self.wait_to_lead(&view, ending)?;
+            if ending.load(Ordering::Acquire) {
+                break;
+            }
+            ledger = match self.lead(ledger, &view, ending) {
+                Ok(ledger) => ledger,
+                Err((_, error)) if !has_led => return Err(error),
+                Err((ledger, error)) => {
+                    self.tell(&error.to_string());
+                    std::thread::sleep(ERROR_PAUSE);
+                    match ledger {
+                        Some(ledger) => ledger,
+                        None => {
+                            // Whoever else wants to lead may do so meanwhile.
+                            drop(leadership);
+                            let opened = self.settings.place.open(&self.settings.name)?;
+                            leadership = opened.1;
+                            opened.0
+                        }
+                    }
+                }
+            };
+            has_led = true;
+        }
+        drop(leadership);
+        Ok(())
+    }
+
+    fn tell(&self, words: &str) {
+        self.parts.observer.event(Event::Notice { words: words.to_owned() });
+    }
+
+    /// Waits until this control plane leads, or has to end. Requests are told who leads meanwhile.
+    fn wait_to_lead(&self, view: &LeadershipView, ending: &AtomicBool) -> Result<()> {
+        let mut state = view.state();
+        if matches!(state, LeadershipState::Leading(_)) {
+            return Ok(());
+        }
+        self.tell("another control plane leads, or none: this one waits");
+        let (stop, stopped) = oneshot::channel();
+        let standby = serve_standby(self.tcp()?, view.clone(), async move {
+            let _is_dropped = stopped.await;
+        });
+        let task = self.runtime.spawn(standby);
+        while !matches!(state, LeadershipState::Leading(_)) && !ending.load(Ordering::Acquire) {
+            state = view.wait_for_change(&state, LOOK_EVERY);
+        }
+        let _has_ended = stop.send(());
+        let _has_ended = self.runtime.block_on(task);
+        Ok(())
+    }
+
+    fn tcp(&self) -> Result<TcpListener> {
+        let _guard = self.runtime.enter();
+        let listener = self.listener.try_clone().and_then(TcpListener::from_std);
+        listener.map_err(|error| Error::io("listening", &error).at(self.address.to_string()))
+    }
+
+    /// Leads until another one does, or the service has to end. Returns the ledger.
+    fn lead(
+        &mut self,
+        ledger: Box<dyn Ledger>,
+        view: &LeadershipView,
+        ending: &Arc<AtomicBool>,
+    ) -> std::result::Result<Box<dyn Ledger>, (Option<Box<dyn Ledger>>, Error)> {
+        let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
+        let (groups, observer) = (self.settings.nats.clone(), self.parts.observer.clone());
+        let buses = |handle: &ControlHandle| -> Result<Vec<Arc<dyn LeaderBus>>> {
+            if groups.is_empty() {
+                return Ok(Vec::new());
+            }
+            let sink: Arc<dyn CallSink> = Arc::new(handle.clone());
+            Ok(vec![Arc::new(NatsLeaderBus::start(groups, &sink, &observer, true)?)])
+        };
+        let plane = ControlPlane::start(ledger, clock, self.settings.leader.clone(), buses)
+            .map_err(|error| (None, error))?;
+        // The broker of this process ends with the leadership.
+        let broker_ending = Arc::new(AtomicBool::new(false));
+        let broker = self.start_broker(&plane, &broker_ending);
+        let (stop, stopped) = oneshot::channel();
+        let served = self.start_interface(&plane, stopped);
+        let shown = self.show_token(&plane);
+        let failed = [broker.as_ref().err(), served.as_ref().err(), shown.as_ref().err()];
+        let failed = failed.into_iter().flatten().next().cloned();
+        while failed.is_none() && !ending.load(Ordering::Acquire) && view.is_leading() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        broker_ending.store(true, Ordering::Release);
+        if let Ok(Some(broker)) = broker {
+            let _has_panicked = broker.join();
+        }
+        let _has_ended = stop.send(());
+        if let Ok(task) = served {
+            match self.runtime.block_on(task) {
+                Ok(Err(error)) => self.tell(&error.to_string()),
+                Ok(Ok(())) | Err(_) => {}
+            }
+        }
+        match (plane.end(), failed) {
+            (Some(ledger), None) => Ok(ledger),
+            (ledger, failed) => {
+                let ended = || {
+                    Error::new(hakobu_core::ErrorKind::Io, "leading", "the thread of the leader has ended")
+                };
+                Err((ledger, failed.unwrap_or_else(ended)))
+            }
+        }
+    }
+
+    fn start_broker(
+        &self,
+        plane: &ControlPlane,
+        ending: &Arc<AtomicBool>,
+    ) -> Result<Option<std::thread::JoinHandle<()>>> {
+        let Some(BuiltInBroker { group, worker }) = &self.settings.broker else { return Ok(None) };
+        let bus: Arc<dyn BrokerBus> = Arc::new(plane.local().broker(group));
+        let worker = Worker::new(
+            worker.clone(),
+            (bus, self.parts.reader.clone()),
+            (Arc::new(MachineClock), self.parts.observer.clone()),
+            (ending.clone(), Arc::default()),
+        )
+        .with_errands(self.parts.errands.clone());
+        let thread = std::thread::Builder::new().name("broker".to_owned()).spawn(move || worker.run());
+        thread.map(Some).map_err(|error| Error::io("starting the broker", &error))
+    }
+
+    fn start_interface(
+        &self,
+        plane: &ControlPlane,
+        stopped: oneshot::Receiver<()>,
+    ) -> Result<tokio::task::JoinHandle<Result<()>>> {
+        let settings = ApiSettings { is_tls: self.certificate.is_some(), hosts: self.settings.hosts.clone() };
+        let (handle, reader) = (plane.handle().clone(), self.parts.reader.clone());
+        let state = Arc::new(ApiState::new(settings, handle, Arc::new(MachineClock), reader));
+        let stop = async move {
+            let _is_dropped = stopped.await;
+        };
+        let tcp = self.tcp()?;
+        let Some(certificate) = self.certificate.clone() else {
+            return Ok(self.runtime.spawn(serve(tcp, state, stop)));
+        };
+        let observer = self.parts.observer.clone();
+        let failed = move |error: Error| observer.event(Event::Notice { words: error.to_string() });
+        let _guard = self.runtime.enter();
+        let listener = TlsListener::new(tcp, certificate, TlsListenerLimits::default(), failed)
+            .map_err(|error| Error::io("listening", &error))?;
+        Ok(self.runtime.spawn(serve(listener, state, stop)))
+    }
+
+    /// Shows the address with a token that signs in once.
+    fn show_token(&mut self, plane: &ControlPlane) -> Result<()> {
+        if std::mem::replace(&mut self.has_shown_token, true) {
+            return Ok(());
+        }
+        let token = ApiToken::generate()?;
+        let now = MachineClock.moment();
+        let added = NewToken {
+            hash: token.hash(),
+            label: "shown at the start".to_owned(),
+            role: TokenRole::Admin,
+            created: now,
+            expires: Some(now.plus_ms(FIRST_TOKEN_MS)),
+            is_single_use: true,
+        };
+        plane.handle().apply(LedgerChange::AddToken(added))?;
+        let text = token.text();
+        let text = String::from_utf8_lossy(text.expose());
+        let words =
+            format!("open {}/#/sign-in?token={text} (it signs in once, within 15 minutes)", self.url());
+        self.tell(&words);
+        Ok(())
+    }
+}
