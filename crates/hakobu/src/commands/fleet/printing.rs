@@ -64,7 +64,7 @@ pub(super) fn time(ms: Option<u64>) -> String {
 
 /// Returns a time between two moments.
 pub(super) fn span(from_ms: u64, to_ms: u64) -> String {
-    format_duration(std::time::Duration::from_secs(to_ms.saturating_sub(from_ms) / 1000))
+    format_duration(std::time::Duration::from_millis(to_ms.saturating_sub(from_ms)))
 }
 
 /// Returns a name or path.
