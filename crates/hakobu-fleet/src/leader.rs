@@ -12,6 +12,7 @@ mod fleet_limits;
 mod live_broker;
 mod phases;
 mod runs;
+mod saved_limits;
 mod schedules;
 mod splitting;
 
@@ -26,6 +27,7 @@ pub use live_broker::LiveBroker;
 
 use crate::bus::{LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange};
+use crate::errand_desk::ErrandDesk;
 use crate::fleet_clock::FleetClock;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, UnitId, UnitKey};
 use crate::lease_token::LeaseKey;
@@ -61,7 +63,7 @@ pub struct Leader {
     last_run: BTreeMap<GroupName, RunId>,
     /// The limits of groups.
     group_limits: BTreeMap<GroupName, LimitsSetting>,
-    errands: errands::ErrandDesk,
+    errands: ErrandDesk,
     plans: schedules::SchedulePlans,
     /// The error of the ledger, while it does not work.
     ledger_error: Option<Error>,
@@ -99,7 +101,7 @@ impl Leader {
     ) -> Result<Self> {
         let mut runs = BTreeMap::new();
         for row in ledger.open_runs()? {
-            let limits = fleet_limits::saved_limits(&mut *ledger, &row)?;
+            let limits = saved_limits::saved_limits(&mut *ledger, &row)?;
             runs.insert(row.id, ActiveRun::new(row, limits)?);
         }
         let ends_ms = clock.elapsed_ms().saturating_add(as_ms(settings.lease));
@@ -136,7 +138,7 @@ impl Leader {
             pending: Vec::new(),
             last_run,
             group_limits,
-            errands: errands::ErrandDesk::default(),
+            errands: ErrandDesk::default(),
             plans,
             ledger_error: None,
         };

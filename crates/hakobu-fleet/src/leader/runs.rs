@@ -2,8 +2,8 @@
 
 use hakobu_core::error::{Error, Result};
 
-use super::fleet_limits::saved_limits;
 use super::phases::{NextStep, next_step};
+use super::saved_limits::saved_limits;
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
 use crate::bus::ReplyTo;
 use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
