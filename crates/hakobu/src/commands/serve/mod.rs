@@ -23,6 +23,8 @@ use hakobu_fleet::tls_listener::may_do_without_tls;
 use hakobu_fleet::worker::WorkerSettings;
 
 use self::arguments::ServeArguments;
+use crate::fleet_errands::LocalErrands;
+use crate::fleet_reader::FleetReader;
 use crate::{exit, messages, output, signals};
 
 /// The duration of a lease.
