@@ -140,6 +140,26 @@ need_azurite() {
   ln -s "node_modules/node-linux-$architecture/bin/node" "$folder/node"
   touch "$folder/done"
 }
+# What builds and tests the page of the control plane: Node.js, newer than the system may have it, Chromium, and letters for
+# Japanese.
+need_page() {
+  local folder=${HAKOBU_STORES:-$HOME/.cache/hakobu-test-stores}/node-22.23.3 architecture=x64 log
+  [ "$(uname -m)" != aarch64 ] || architecture=arm64
+  need_packages npm=npm chromium=chromium /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc=fonts-noto-cjk
+  if node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null; then
+    return 0
+  fi
+  log=$(mktemp)
+  if [ ! -x "$folder/node" ]; then
+    say "installing Node.js"
+    mkdir -p "$folder" &&
+      npm install --prefix "$folder" --ignore-scripts --no-audit --no-fund --no-package-lock \
+        "node-linux-$architecture@22.23.3" >"$log" 2>&1 || stores_failed "$log" Node.js
+    ln -sf "node_modules/node-linux-$architecture/bin/node" "$folder/node"
+  fi
+  rm -f "$log"
+  PATH=$folder:$PATH
+}
 need_fake_gcs() {
   local folder=$1/fake-gcs-server-0.1.1
   [ ! -x "$folder/fake-gcs-server" ] || return 0

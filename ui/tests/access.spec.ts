@@ -58,6 +58,7 @@ test('everything is reached with the keyboard, and the focus follows', async ({ 
   await goTo(admin, 'brokers')
   await expect(admin.getByRole('heading', { name: 'Brokers', level: 1 })).toBeFocused()
   await admin.reload()
+  await expect(admin.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
   await admin.keyboard.press('Tab')
   await expect(admin.getByRole('link', { name: 'Skip to the content' })).toBeFocused()
   await admin.keyboard.press('Enter')

@@ -16,7 +16,7 @@ export async function open(browser: Browser, options: BrowserContextOptions = {}
   const page = await context.newPage()
   const faults: string[] = []
   page.on('console', (message) => {
-    if (message.type() === 'error' || message.type() === 'warning') faults.push(message.text())
+    if (message.type() === 'error' || message.type() === 'warning') faults.push(`${message.text()} ${message.location().url}`)
   })
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('request', (request) => {

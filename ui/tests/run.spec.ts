@@ -134,7 +134,7 @@ test('a million failures scroll without a stutter', async ({ admin }) => {
 
 test('runs are listed with their states', async ({ admin }) => {
   await goTo(admin, 'runs?state=partial')
-  await expect(admin.getByText('Partial', { exact: true }).first()).toBeVisible()
+  await expect(admin.getByRole('cell').getByText('Partial', { exact: true }).first()).toBeVisible()
   await expect(admin.getByRole('cell').getByText('Complete', { exact: true })).toHaveCount(0)
   await accessible(admin, 'runs')
 })

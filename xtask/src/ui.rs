@@ -37,31 +37,45 @@ pub fn run(args: &UiArgs) -> Result<()> {
     let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     let ui = workspace.join(FOLDER);
     install(&ui)?;
-    let types = Command::new(tool(&ui, "openapi-typescript")).arg(workspace.join(DOCUMENT)).output();
-    let types = types.context("running openapi-typescript")?;
-    ensure!(types.status.success(), "openapi-typescript failed:\n{}", String::from_utf8_lossy(&types.stderr));
-    // Its progress goes to standard error.
-    let kept = ui.join(TYPES);
     if args.types {
-        fs::write(&kept, &types.stdout)?;
-    } else if fs::read(&kept).unwrap_or_default() != types.stdout {
-        bail!("{DOCUMENT} has changed: cargo xtask ui --types makes {FOLDER}/{TYPES} anew");
+        fs::write(ui.join(TYPES), types(&workspace)?)?;
     }
     if args.test {
         step(&ui, "svelte-check", &["--tsconfig", "./tsconfig.json", "--fail-on-warnings"])?;
     }
-    step(&ui, "vite", &["build", "--logLevel", "warn"])?;
+    build(&workspace)?;
     println!("{}", ui.join("dist").display());
     if args.test || args.pictures {
         build_program(&workspace)?;
     }
     if args.test {
-        step(&ui, "playwright", &["test", "--project", "tests"])?;
+        step(&ui, "playwright", &["test", "--project=tests"])?;
     }
     if args.pictures {
-        step(&ui, "playwright", &["test", "--project", "pictures"])?;
+        step(&ui, "playwright", &["test", "--project=pictures"])?;
     }
     Ok(())
+}
+
+/// Builds the page.
+///
+/// # Errors
+/// Node.js is missing, the types are not those of the API, or the build fails.
+pub fn build(workspace: &Path) -> Result<()> {
+    let ui = workspace.join(FOLDER);
+    install(&ui)?;
+    if fs::read(ui.join(TYPES)).unwrap_or_default() != types(workspace)? {
+        bail!("{DOCUMENT} has changed: cargo xtask ui --types makes {FOLDER}/{TYPES} anew");
+    }
+    step(&ui, "vite", &["build", "--logLevel", "warn"])
+}
+
+/// Returns the types of the API's calls.
+fn types(workspace: &Path) -> Result<Vec<u8>> {
+    let mut tool = Command::new(tool(&workspace.join(FOLDER), "openapi-typescript"));
+    let types = tool.arg(workspace.join(DOCUMENT)).output().context("running openapi-typescript")?;
+    ensure!(types.status.success(), "openapi-typescript: {}", String::from_utf8_lossy(&types.stderr));
+    Ok(types.stdout)
 }
 
 /// Installs the page's tools, unless those of the lock file are there.

@@ -10,6 +10,7 @@ export const en = {
   'scheme.system': 'System',
   'scheme.light': 'Light',
   'scheme.dark': 'Dark',
+  licenses: 'Licenses',
   sign_in: 'Sign in',
   sign_out: 'Sign out',
   'sign_in.token': 'Token',

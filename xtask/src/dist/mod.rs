@@ -56,6 +56,8 @@ pub fn run(arguments: DistArgs) -> Result<()> {
         add_program(&mut results, here, &program)?;
         return Ok(());
     }
+    // The program embeds it.
+    crate::ui::build(environment.workspace())?;
     let release = Release::of(&linked, environment.workspace())?;
     let program = environment.build(here, Profile::Dist, &linked)?;
     let path = add_program(&mut results, here, &program)?;

@@ -233,6 +233,8 @@ impl ApiState {
     /// # Errors
     /// As for [`ApiState::look`].
     pub async fn renew_relationship(&self, id: RelationshipId) -> Result<()> {
+        // A look that began before the change would undo it here.
+        let _one_at_a_time = self.looking.lock().await;
         match self.ask(move |leader| leader.ledger().relationship(id)).await?? {
             Some(record) => self.overview().put(record),
             None => self.overview().remove(id),

@@ -59,7 +59,10 @@ impl Leader {
         let lease = match answer {
             LedgerAnswer::Leased(lease) => lease,
             // It is gone, or somebody else has it.
-            _ => return send(reply, &LeaderAnswer::Leases(Vec::new())),
+            _ => {
+                self.doubt_unit(key);
+                return send(reply, &LeaderAnswer::Leases(Vec::new()));
+            }
         };
         let (_, now_ms) = self.now();
         let lease_ms = as_ms(self.settings.lease);
@@ -186,7 +189,10 @@ impl Leader {
                 Some(key.run)
             }
             // Somebody committed it, or has it anew.
-            _ => None,
+            _ => {
+                self.doubt_unit(key);
+                None
+            }
         }
     }
 

@@ -78,7 +78,7 @@ impl Worker {
             }
         };
         state.count(&transfer.summary.counters);
-        finished(transfer, work, observer)
+        finished(transfer, &granted.work, (work, observer))
     }
 }
 
@@ -94,11 +94,22 @@ impl RunCache {
 }
 
 /// Returns the result of a unit, unless an error ended it.
-fn finished(transfer: Transfer, work: CommittedWork, observer: UnitObserver<'_>) -> Result<CommittedWork> {
+fn finished(
+    transfer: Transfer,
+    granted: &GrantedWork,
+    (work, observer): (CommittedWork, UnitObserver<'_>),
+) -> Result<CommittedWork> {
     if let Some(fatal) = transfer.summary.fatal {
         return Err(fatal);
     }
-    let counters = serde_json::to_string(&UnitCounters::from(&transfer.summary.counters))
+    let all = UnitCounters::from(&transfer.summary.counters);
+    // Entries are counted by the units that copy. The others look at them again.
+    let counters = match granted {
+        GrantedWork::Removal => all.of_removal(),
+        GrantedWork::Verify => all.of_comparison(),
+        GrantedWork::Copy(_) | GrantedWork::Names(_) | GrantedWork::Ends { .. } => all,
+    };
+    let counters = serde_json::to_string(&counters)
         .map_err(|error| Error::new(ErrorKind::Io, "writing the counters of a unit", error.to_string()))?;
     Ok(CommittedWork { counters, failures: observer.into_failures(), ..work })
 }

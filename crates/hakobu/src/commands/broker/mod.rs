@@ -55,7 +55,8 @@ fn run(typed: &BrokerArguments) -> Result<()> {
         (bus, Arc::new(crate::fleet_reader::FleetReader)),
         (Arc::new(MachineClock), log.clone()),
         (ending.clone(), stopping.clone()),
-    );
+    )
+    .with_errands(Arc::new(crate::fleet_errands::LocalErrands));
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

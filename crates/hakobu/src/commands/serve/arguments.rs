@@ -57,10 +57,6 @@ pub struct ServeArguments {
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
 
-    /// Name by which browsers reach this host; may be given several times
-    #[arg(long, value_name = "NAME")]
-    pub host: Vec<String>,
-
     /// Group of the built-in broker
     #[arg(long, value_name = "NAME", default_value = "local")]
     pub group: String,
