@@ -26,7 +26,7 @@ pub use active_run::{ActiveRun, LeasedUnit};
 pub use live_broker::LiveBroker;
 
 use crate::bus::{LeaderBus, ReplyTo};
-use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange};
+use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::fleet_clock::FleetClock;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, UnitId, UnitKey};
 use crate::lease_token::LeaseKey;
@@ -189,7 +189,12 @@ impl Leader {
             change => change,
         };
         let then = match inner {
-            LedgerChange::StartRun(_) => Then::Start(reply),
+            LedgerChange::StartRun(run) => {
+                if self.has_run_into(run) {
+                    return reply(Ok(LedgerAnswer::Refused(LedgerRefusal::TargetInUse)));
+                }
+                Then::Start(reply)
+            }
             LedgerChange::PauseRun(run, _) | LedgerChange::LimitRun(run, _) => Then::Controlled(*run, reply),
             LedgerChange::SaveRelationship { .. } => Then::Saved(None, reply),
             LedgerChange::RemoveRelationship(id, _) => Then::Saved(Some(*id), reply),

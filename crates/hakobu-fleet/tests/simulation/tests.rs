@@ -48,7 +48,7 @@ fn run(seed: u64) -> (u64, u64) {
             world.leader().tick();
         }
         // A leader that starts again would mend what it has forgotten.
-        if seed % 3 != 0 && world.dice.once_in(500) {
+        if !seed.is_multiple_of(3) && world.dice.once_in(500) {
             let rate = one_in.swap(0, Ordering::Relaxed);
             world.kill_leader();
             one_in.store(rate, Ordering::Relaxed);
