@@ -6,6 +6,7 @@
 //! Changes wait until [`Leader::flush`], which applies all of them in one transaction and then answers.
 
 mod active_run;
+mod announcements;
 mod calls;
 mod errands;
 mod fleet_limits;
@@ -63,6 +64,7 @@ pub struct Leader {
     group_limits: BTreeMap<GroupName, LimitsSetting>,
     errands: errands::ErrandDesk,
     plans: schedules::SchedulePlans,
+    announcements: announcements::Announcements,
     /// The error of the ledger, while it does not work.
     ledger_error: Option<Error>,
 }
@@ -79,6 +81,7 @@ enum Then {
     Planned(RelationshipId, Moment),
     Saved(Option<RelationshipId>, LedgerReply),
     End(RunId),
+    Cancel(RunId, LedgerReply),
     Tell(LedgerReply),
     Nothing,
 }
@@ -138,6 +141,7 @@ impl Leader {
             group_limits,
             errands: errands::ErrandDesk::default(),
             plans,
+            announcements: announcements::Announcements::default(),
             ledger_error: None,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
@@ -244,6 +248,7 @@ impl Leader {
         self.follow_schedules();
         self.flush();
         self.forget_brokers();
+        self.announce_lost_brokers();
         self.ask_for_splits();
         self.offer();
         if self.ledger_error.is_some() {
@@ -319,6 +324,15 @@ impl Leader {
                     && let Some(ended) = self.runs.remove(&run)
                 {
                     ended.row.relationship.into_iter().for_each(|id| self.plan_after_run(id));
+                    self.announce_end(run, ended.last_error.as_ref());
+                }
+                None
+            }
+            Then::Cancel(run, reply) => {
+                let is_done = answer == LedgerAnswer::Done;
+                reply(Ok(answer));
+                if is_done {
+                    self.announce_end(run, None);
                 }
                 None
             }
@@ -328,7 +342,11 @@ impl Leader {
     /// Tells that a change could not be applied.
     fn fail(&mut self, then: Then, error: &Error) {
         match then {
-            Then::Tell(reply) | Then::Start(reply) | Then::Controlled(_, reply) | Then::Saved(_, reply) => {
+            Then::Tell(reply)
+            | Then::Start(reply)
+            | Then::Controlled(_, reply)
+            | Then::Saved(_, reply)
+            | Then::Cancel(_, reply) => {
                 reply(Err(error.clone()));
             }
             Then::Lease { asked: (key, epoch), reply, .. } => {

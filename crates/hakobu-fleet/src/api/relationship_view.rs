@@ -2,7 +2,6 @@
 
 use hakobu_core::error::Result;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::byte_text::ByteText;
@@ -10,6 +9,7 @@ use super::problem::{ApiError, ApiResult};
 use super::run_view::{RequestView, RunView};
 use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
+use crate::notification_setting::NotificationSetting;
 use crate::relationship::{CredentialReference, Relationship, RelationshipRecord};
 use crate::run_request::{FleetRequest, RunOptions};
 use crate::schedule::{Schedule, ScheduleSetting};
@@ -70,8 +70,7 @@ pub struct RelationshipInput {
     pub limits: Option<LimitsSetting>,
     /// The notification.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    pub notification: Option<Value>,
+    pub notification: Option<NotificationSetting>,
     /// The person who answers for it; whoever asks if it is empty.
     #[serde(default)]
     pub owner: String,
@@ -161,10 +160,10 @@ impl RelationshipInput {
             request: RequestView::from(&request),
             schedule: relationship.schedule.as_deref().and_then(|text| serde_json::from_str(text).ok()),
             limits: relationship.limits.as_deref().and_then(|text| serde_json::from_str(text).ok()),
-            notification: relationship
-                .notification
-                .as_deref()
-                .and_then(|text| serde_json::from_str(text).ok()),
+            notification: saved_notification(relationship).map(|mut setting| {
+                setting.hide_sealed();
+                setting
+            }),
             owner: relationship.owner.clone(),
             credentials: relationship.credentials.iter().map(CredentialView::from).collect(),
         })
@@ -186,6 +185,12 @@ impl RelationshipInput {
         if let Some(limits) = &self.limits {
             limits.check().map_err(|error| ApiError::setting("limits", error))?;
         }
+        let notification = self.notification.map(|mut setting| {
+            setting.check().map_err(|error| ApiError::setting("notification", error))?;
+            let before = before.and_then(|before| saved_notification(&before.relationship));
+            setting.keep_sealed(before.as_ref()).map_err(|error| ApiError::setting("notification", error))?;
+            to_json(&setting)
+        });
         let request = FleetRequest::from(self.request);
         let options =
             RunOptions { verb: request.verb, arguments: request.arguments.clone(), verify: request.verify };
@@ -206,13 +211,17 @@ impl RelationshipInput {
             options: options.json()?,
             schedule: self.schedule.map(|schedule| to_json(&schedule)).transpose()?,
             limits: self.limits.map(|limits| to_json(&limits)).transpose()?,
-            notification: self.notification.map(|value| to_json(&value)).transpose()?,
+            notification: notification.transpose()?,
             owner: if self.owner.is_empty() { who.to_owned() } else { self.owner },
             credentials: credentials.collect::<ApiResult<_>>()?,
         };
         relationship.check()?;
         Ok((relationship, request))
     }
+}
+
+fn saved_notification(relationship: &Relationship) -> Option<NotificationSetting> {
+    relationship.notification.as_deref().and_then(|text| serde_json::from_str(text).ok())
 }
 
 fn to_json(value: &impl Serialize) -> ApiResult<String> {

@@ -1,6 +1,8 @@
 //! A broker, as the leader sees it now.
 
-use crate::ids::UnitKey;
+use std::collections::BTreeSet;
+
+use crate::ids::{RelationshipId, UnitKey};
 use crate::message::BrokerReport;
 use crate::names::GroupName;
 
@@ -25,6 +27,8 @@ pub struct LiveBroker {
     pub(super) told_ms: u64,
     /// Its units.
     pub units: Vec<UnitKey>,
+    /// The relationships of the units that it was given and has.
+    pub(super) relationships: BTreeSet<RelationshipId>,
 }
 
 impl LiveBroker {
@@ -40,6 +44,7 @@ impl LiveBroker {
             seen_ms: now_ms,
             told_ms: 0,
             units: Vec::new(),
+            relationships: BTreeSet::new(),
         }
     }
 

@@ -76,6 +76,9 @@ impl Leader {
                 };
                 if let Some(run) = self.runs.get_mut(&key.run) {
                     run.leased.insert(key.unit, leased);
+                    if let Some(live) = self.brokers.get_mut(broker) {
+                        live.relationships.extend(run.row.relationship);
+                    }
                 }
                 send(reply, &LeaderAnswer::Leases(vec![granted]));
             }
@@ -276,7 +279,7 @@ impl Leader {
             Ok(end) => {
                 let change = audited(LedgerChange::EndRun(Box::new(end)));
                 let ended = self.runs.remove(&id);
-                self.pending.push((change, Then::Tell(reply)));
+                self.pending.push((change, Then::Cancel(id, reply)));
                 ended.and_then(|run| run.row.relationship).into_iter().for_each(|id| self.plan_after_run(id));
             }
             Err(error) => reply(Err(error)),
