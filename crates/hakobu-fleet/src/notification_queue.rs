@@ -56,6 +56,11 @@ impl QueuedNotifications {
         self.take.recv().await
     }
 
+    /// Returns a notification that waits.
+    pub fn try_next(&mut self) -> Option<QueuedNotification> {
+        self.take.try_recv().ok()
+    }
+
     /// Returns the number of notifications that were dropped since this was last asked.
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
