@@ -8,6 +8,7 @@
 mod active_run;
 mod announcements;
 mod calls;
+mod credentials;
 mod errands;
 mod fleet_limits;
 mod live_broker;
@@ -29,11 +30,13 @@ use crate::bus::{LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange};
 use crate::fleet_clock::FleetClock;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, UnitId, UnitKey};
+use crate::key_file::SealingKeys;
 use crate::lease_token::LeaseKey;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::limits_setting::LimitsSetting;
 use crate::message::{LeaderAnswer, encode};
 use crate::names::{BrokerName, GroupName};
+use crate::relationship::CredentialReference;
 
 /// The number of rounds in which changes may lead to further ones before the leader looks at its queue again.
 const ROUNDS_MAX: usize = 8;
@@ -65,6 +68,10 @@ pub struct Leader {
     errands: errands::ErrandDesk,
     plans: schedules::SchedulePlans,
     announcements: announcements::Announcements,
+    /// The keys of sealed credentials.
+    keys: Option<Arc<SealingKeys>>,
+    /// The credentials of relationships with runs under way, as last read.
+    credentials: BTreeMap<RelationshipId, Vec<CredentialReference>>,
     /// The error of the ledger, while it does not work.
     ledger_error: Option<Error>,
 }
@@ -142,6 +149,8 @@ impl Leader {
             errands: errands::ErrandDesk::default(),
             plans,
             announcements: announcements::Announcements::default(),
+            keys: None,
+            credentials: BTreeMap::new(),
             ledger_error: None,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
@@ -153,6 +162,11 @@ impl Leader {
     /// Ends the leader, and returns its ledger. What waits to be applied is dropped, as if the process had been killed.
     pub fn into_ledger(self) -> Box<dyn Ledger> {
         self.ledger
+    }
+
+    /// Sets the keys of sealed credentials. Without them, units that need such cannot be given to anybody.
+    pub fn set_keys(&mut self, keys: Arc<SealingKeys>) {
+        self.keys = Some(keys);
     }
 
     /// Returns the ledger, for reading. What waits to be applied is not in it.
@@ -285,7 +299,10 @@ impl Leader {
                     _ => id,
                 };
                 reply(Ok(answer));
-                saved.into_iter().for_each(|id| self.plan(id));
+                if let Some(id) = saved {
+                    self.credentials.remove(&id);
+                    self.plan(id);
+                }
                 None
             }
             Then::Planned(id, at) => {
@@ -324,6 +341,7 @@ impl Leader {
                     && let Some(ended) = self.runs.remove(&run)
                 {
                     ended.row.relationship.into_iter().for_each(|id| self.plan_after_run(id));
+                    self.forget_credentials(ended.row.relationship);
                     self.announce_end(run, ended.last_error.as_ref());
                 }
                 None

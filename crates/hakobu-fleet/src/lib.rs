@@ -47,6 +47,7 @@ pub mod schedule;
 mod sealing;
 pub mod secret_bytes;
 pub mod secrets;
+pub mod sent_credentials;
 pub mod service;
 pub mod setting_error;
 pub mod tls_listener;

@@ -30,6 +30,7 @@ use crate::names::GroupName;
 use crate::notification_queue::{QueuedNotifications, notification_queue};
 use crate::notifier::{Notifier, NotifierSettings};
 use crate::run_request::RequestReader;
+use crate::sent_credentials::CredentialReader;
 use crate::tls_listener::{TlsCertificate, TlsListener, TlsListenerLimits};
 use crate::token::{NewToken, TokenRole};
 use crate::worker::{Worker, WorkerSettings};
@@ -218,9 +219,13 @@ impl ControlService {
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let (groups, observer) = (self.settings.nats.clone(), self.parts.observer.clone());
         let (queue, queued) = notification_queue();
+        let keys = self.settings.notifications.keys.clone();
         let buses = |handle: &ControlHandle| -> Result<Vec<Arc<dyn LeaderBus>>> {
             // The leader does this first, before any run ends.
-            handle.spawn(move |leader| leader.set_notifications(queue))?;
+            handle.spawn(move |leader| {
+                leader.set_notifications(queue);
+                leader.set_keys(keys);
+            })?;
             if groups.is_empty() {
                 return Ok(Vec::new());
             }
@@ -282,7 +287,8 @@ impl ControlService {
             (Arc::new(MachineClock), self.parts.observer.clone()),
             (ending.clone(), Arc::default()),
         )
-        .with_errands(self.parts.errands.clone());
+        .with_errands(self.parts.errands.clone())
+        .with_credentials(CredentialReader::new(self.settings.notifications.places.clone())?);
         let thread = std::thread::Builder::new().name("broker".to_owned()).spawn(move || worker.run());
         thread.map(Some).map_err(|error| Error::io("starting the broker", &error))
     }
@@ -292,7 +298,11 @@ impl ControlService {
         plane: &ControlPlane,
         stopped: oneshot::Receiver<()>,
     ) -> Result<tokio::task::JoinHandle<Result<()>>> {
-        let settings = ApiSettings { is_tls: self.certificate.is_some(), hosts: self.settings.hosts.clone() };
+        let settings = ApiSettings {
+            is_tls: self.certificate.is_some(),
+            hosts: self.settings.hosts.clone(),
+            keys: Some(self.settings.notifications.keys.clone()),
+        };
         let (handle, reader) = (plane.handle().clone(), self.parts.reader.clone());
         let state = Arc::new(ApiState::new(settings, handle, Arc::new(MachineClock), reader));
         let stop = async move {

@@ -7,12 +7,15 @@ use utoipa::ToSchema;
 use super::byte_text::ByteText;
 use super::problem::{ApiError, ApiResult};
 use super::run_view::{RequestView, RunView};
+use crate::key_file::SealingKeys;
 use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
 use crate::notification_setting::NotificationSetting;
 use crate::relationship::{CredentialReference, Relationship, RelationshipRecord};
 use crate::run_request::{FleetRequest, RunOptions};
 use crate::schedule::{Schedule, ScheduleSetting};
+use crate::secret_bytes::SecretBytes;
+use crate::sent_credentials::{CREDENTIALS_PURPOSE, check_credentials};
 
 /// The state of a relationship: that of its run under way, or else of its last run. The first ones need somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -50,6 +53,30 @@ pub enum CredentialView {
     },
     /// Credentials that are sealed in the ledger. Where a relationship is changed, it stands for those that are there.
     Sealed,
+    /// Credentials to seal in the ledger. They are taken and never shown.
+    Secret {
+        /// Lines of `NAME=VALUE`. Those below `[source]` or `[target]` are for that end alone.
+        value: SecretText,
+    },
+}
+
+/// A secret that somebody gives. It is not shown, also not in traces of the program.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String)]
+pub struct SecretText(String);
+
+impl SecretText {
+    /// Creates one.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretText")
+    }
 }
 
 /// A relationship to make, or its new form.
@@ -177,6 +204,7 @@ impl RelationshipInput {
         self,
         before: Option<&RelationshipRecord>,
         who: &str,
+        keys: Option<&SealingKeys>,
     ) -> ApiResult<(Relationship, FleetRequest)> {
         let group = GroupName::new(self.group).map_err(|error| ApiError::from(error).field("group"))?;
         if let Some(schedule) = &self.schedule {
@@ -199,6 +227,7 @@ impl RelationshipInput {
         let credentials = self.credentials.into_iter().map(|view| match view {
             CredentialView::File { path } => Ok(CredentialReference::File(path)),
             CredentialView::Environment { name } => Ok(CredentialReference::Environment(name)),
+            CredentialView::Secret { value } => seal(value, keys),
             CredentialView::Sealed => next_sealed().cloned().ok_or_else(|| {
                 ApiError::usage("credentials: there are no sealed ones to keep").field("credentials")
             }),
@@ -218,6 +247,16 @@ impl RelationshipInput {
         relationship.check()?;
         Ok((relationship, request))
     }
+}
+
+/// Seals credentials that somebody gave.
+fn seal(secret: SecretText, keys: Option<&SealingKeys>) -> ApiResult<CredentialReference> {
+    let at = |error: hakobu_core::Error| ApiError::from(error).field("credentials");
+    check_credentials(&secret.0).map_err(at)?;
+    let keys =
+        keys.ok_or_else(|| ApiError::usage("credentials: there is no key file").field("credentials"))?;
+    let text = keys.seal(CREDENTIALS_PURPOSE, &SecretBytes::new(secret.0.into_bytes())).map_err(at)?;
+    Ok(CredentialReference::Sealed(text))
 }
 
 fn saved_notification(relationship: &Relationship) -> Option<NotificationSetting> {

@@ -228,7 +228,7 @@ impl Leader {
 
 /// Returns true for an error that no other attempt and no other broker mends. Credentials that have expired are one: whoever
 /// renews them starts the run again.
-fn ends_a_run(error: &hakobu_core::Error) -> bool {
+pub(super) fn ends_a_run(error: &hakobu_core::Error) -> bool {
     use hakobu_core::error::ErrorKind::{Refused, Requirement, Unauthenticated, Unsupported, Usage};
     matches!(error.kind, Usage | Unsupported | Refused | Requirement | Unauthenticated)
 }
