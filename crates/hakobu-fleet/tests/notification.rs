@@ -297,6 +297,7 @@ fn what_the_queue_has_reaches_the_receivers_or_the_audit_log() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Arc::new(SealingKeys::create(&folder.path().join("key")).unwrap());
     let secret = SecretBytes::new(b"open sesame".to_vec());
+    std::fs::create_dir(folder.path().join("secrets")).unwrap();
     let sealed = keys.seal(WEBHOOK_SECRET_PURPOSE, &secret).unwrap();
     let settings = NotifierSettings {
         places: SecretPlaces { folder: Some(folder.path().join("secrets")), variables: Vec::new() },
