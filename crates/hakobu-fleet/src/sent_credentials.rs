@@ -37,7 +37,7 @@ pub enum SentCredential {
 /// which they are sealed again.
 ///
 /// # Errors
-/// `Usage` without keys, or without the key of the broker, for sealed ones.
+/// `Usage` without keys, or without the key of the broker, for sealed ones, and `Unauthenticated` if they cannot be opened.
 pub fn sent_credentials(
     references: &[CredentialReference],
     keys: Option<&SealingKeys>,
@@ -52,7 +52,10 @@ pub fn sent_credentials(
         CredentialReference::Sealed(text) => {
             let keys = keys.ok_or_else(|| wrong("they are sealed, and there is no key file"))?;
             let broker = broker.ok_or_else(|| wrong("the broker has no key to seal them for"))?;
-            let secret = keys.open(text, CREDENTIALS_PURPOSE)?;
+            // No other attempt opens it.
+            let secret = keys
+                .open(text, CREDENTIALS_PURPOSE)
+                .map_err(|error| Error { kind: ErrorKind::Unauthenticated, ..error })?;
             Ok(SentCredential::Sealed(broker.seal(purpose, &secret)?))
         }
     });
@@ -95,9 +98,9 @@ impl CredentialReader {
         let mut values = EndValues::default();
         for credential in sent {
             let (secret, name) = match credential {
-                SentCredential::File(path) => (self.place(CredentialReference::File(path.clone()))?, None),
+                SentCredential::File(path) => (self.place(&CredentialReference::File(path.clone()))?, None),
                 SentCredential::Environment(name) => {
-                    (self.place(CredentialReference::Environment(name.clone()))?, Some(name))
+                    (self.place(&CredentialReference::Environment(name.clone()))?, Some(name))
                 }
                 SentCredential::Sealed(bytes) => (self.key.open(bytes, purpose)?, None),
             };
@@ -110,8 +113,8 @@ impl CredentialReader {
         Ok(values.into_credentials())
     }
 
-    fn place(&self, reference: CredentialReference) -> Result<SecretBytes> {
-        self.places.read(&reference, CREDENTIALS_PURPOSE, None)
+    fn place(&self, reference: &CredentialReference) -> Result<SecretBytes> {
+        self.places.read(reference, CREDENTIALS_PURPOSE, None)
     }
 }
 
