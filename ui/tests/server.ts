@@ -7,8 +7,9 @@ import { join, resolve } from 'node:path'
 
 const TARGET = resolve(import.meta.dirname, '../..', process.env['CARGO_TARGET_DIR'] ?? 'target', 'debug')
 const PROGRAM = process.env['HAKOBU_PROGRAM'] ?? join(TARGET, 'hakobu')
-const FILL = process.env['HAKOBU_FILL_LEDGER'] ?? join(TARGET, 'examples/fill_ledger')
-export const FAILURES = 1_000_000
+const FILL = join(TARGET, 'examples/fill_ledger')
+/** The number of failures of the first run. Without any, there is no such run. */
+export const FAILURES = Number(process.env['HAKOBU_UI_FAILURES'] ?? 1_000_000)
 
 export interface Plane {
   url: string
@@ -29,7 +30,7 @@ export async function start(): Promise<() => void> {
   const base = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
   const folder = mkdtempSync(join(base, 'hakobu-ui-'))
   const data = join(folder, 'data')
-  execFileSync(FILL, [data, String(FAILURES)], { stdio: 'pipe' })
+  if (FAILURES > 0) execFileSync(FILL, [data, String(FAILURES)], { stdio: 'pipe' })
   const port = 20_000 + (process.pid % 20_000)
   const server = spawn(PROGRAM, ['serve', '--data', data, '--listen', `127.0.0.1:${port}`, '--slots', '2'], {
     env: { ...process.env, HAKOBU_STATE: join(folder, 'state'), HAKOBU_SETTINGS: 'none', LANG: 'C.UTF-8' },
