@@ -1,7 +1,7 @@
 // Starts a control plane of its own for the tests, and calls its API as a program does.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 
@@ -28,7 +28,8 @@ export function plane(): Plane {
 
 export async function start(): Promise<() => void> {
   const base = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
-  const folder = mkdtempSync(join(base, 'hakobu-ui-'))
+  const folder = process.env['HAKOBU_UI_FOLDER'] ?? mkdtempSync(join(base, 'hakobu-ui-'))
+  mkdirSync(folder, { recursive: true })
   const data = join(folder, 'data')
   if (FAILURES > 0) execFileSync(FILL, [data, String(FAILURES)], { stdio: 'pipe' })
   const port = 20_000 + (process.pid % 20_000)

@@ -52,9 +52,12 @@ pub fn run(args: &UiArgs) -> Result<()> {
         step(&ui, "playwright", &["test", "--project=tests"])?;
     }
     if args.pictures {
-        // The run with a million failures is for tests alone.
+        // The run with a million failures is for tests alone, and the paths in pictures are short.
+        let folder = env::temp_dir().join("fleet");
+        ensure!(!folder.exists(), "{} is in the way of the pictures", folder.display());
         let mut playwright = tool(&ui, "playwright");
         playwright.args(["test", "--project=pictures"]).env("HAKOBU_UI_FAILURES", "0");
+        playwright.env("HAKOBU_UI_FOLDER", folder);
         finish(playwright, "playwright")?;
     }
     Ok(())
