@@ -68,9 +68,18 @@ pub enum WorkShare {
     Name(NameShare),
     /// The attributes of a directory. They are set in the order of the shares.
     End(DirectoryEnd),
-    /// An entry with everything below it that is to be copied again, because it failed: the index of the source's root and the
-    /// path below that. It is found, filtered and counted anew, and its place at the target follows from the job.
-    Again(u16, EntryPath),
+    /// An entry that is to be copied by itself, such as one that failed in an earlier run.
+    Entry(EntryShare),
+}
+
+/// An entry that the user named, or one below, with everything below it. It is counted as scanned by the run that begins with
+/// it, and the directory that it is in gets its attributes again. Runs at the same time must not have one below another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryShare {
+    /// The index of the source's root.
+    pub root: u16,
+    /// The entry below that root.
+    pub source: EntryPath,
 }
 
 /// The place of an entry at both ends.

@@ -12,6 +12,8 @@ use hakobu_fleet::failure::FailureRow;
 use hakobu_fleet::fleet_clock::{FleetClock, MachineClock};
 use hakobu_fleet::ids::{RunId, UnitKey};
 use hakobu_fleet::ledger::Ledger;
+use hakobu_fleet::ledger::place::LEDGER_FILE;
+use hakobu_fleet::ledger::sqlite::SqliteLedger;
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::run::{NewRun, RunEnd, RunOutcome};
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
@@ -30,7 +32,7 @@ fn main() -> Result<()> {
     else {
         return Err(Error::new(ErrorKind::Usage, "filling a ledger", "usage: fill_ledger FOLDER FAILURES"));
     };
-    let mut ledger = DataFolder::open(Path::new(&folder))?.open_ledger()?;
+    let mut ledger = SqliteLedger::open(&DataFolder::open(Path::new(&folder))?.path().join(LEDGER_FILE))?;
     println!("{}", fill(&mut ledger, count)?);
     Ok(())
 }

@@ -24,7 +24,7 @@ pub mod relationships;
 mod request_counts;
 mod router;
 pub mod run_view;
-mod runs;
+pub mod runs;
 mod server;
 mod sessions;
 mod standby;

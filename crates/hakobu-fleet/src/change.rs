@@ -136,6 +136,8 @@ pub enum LedgerRefusal {
     RunEnded,
     /// Another run of the relationship has not ended.
     RunOpen,
+    /// Another run that has not ended copies to the same place, or to one within or around it.
+    TargetInUse,
     /// The run has made another step.
     OtherStep,
     /// The phase would go back.
@@ -173,6 +175,7 @@ impl LedgerRefusal {
             Self::UnknownRun => "unknown_run",
             Self::RunEnded => "run_ended",
             Self::RunOpen => "run_open",
+            Self::TargetInUse => "target_in_use",
             Self::OtherStep => "other_step",
             Self::PhaseGoesBack => "phase_goes_back",
             Self::UnitsLeft => "units_left",

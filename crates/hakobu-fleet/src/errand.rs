@@ -1,5 +1,9 @@
-//! Errands: short requests that only a broker can answer, because it reaches the locations. None changes anything.
+//! Errands: short requests that only a broker can answer, because it reaches the locations. None changes what is there.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use hakobu_core::error::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -162,4 +166,13 @@ pub struct ErrandView {
     pub result: Option<ErrandResult>,
     /// The error.
     pub error: Option<Problem>,
+}
+
+/// Carries out errands.
+pub trait ErrandRunner: Send + Sync {
+    /// Carries out an errand. It runs no command of whoever asks, and looks at nothing but what locations name.
+    ///
+    /// # Errors
+    /// Those of the locations; `Cancelled` soon after `cancel` is set.
+    fn run(&self, errand: &Errand, cancel: &Arc<AtomicBool>) -> Result<ErrandResult>;
 }

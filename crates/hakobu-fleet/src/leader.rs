@@ -7,6 +7,7 @@
 
 mod active_run;
 mod calls;
+mod doubts;
 mod errands;
 mod fleet_limits;
 mod live_broker;
@@ -25,7 +26,7 @@ pub use active_run::{ActiveRun, LeasedUnit};
 pub use live_broker::LiveBroker;
 
 use crate::bus::{LeaderBus, ReplyTo};
-use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange};
+use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::fleet_clock::FleetClock;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, UnitId, UnitKey};
 use crate::lease_token::LeaseKey;
@@ -63,6 +64,7 @@ pub struct Leader {
     group_limits: BTreeMap<GroupName, LimitsSetting>,
     errands: errands::ErrandDesk,
     plans: schedules::SchedulePlans,
+    doubts: doubts::LeaderDoubts,
     /// The error of the ledger, while it does not work.
     ledger_error: Option<Error>,
 }
@@ -138,6 +140,7 @@ impl Leader {
             group_limits,
             errands: errands::ErrandDesk::default(),
             plans,
+            doubts: doubts::LeaderDoubts::default(),
             ledger_error: None,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
@@ -186,7 +189,12 @@ impl Leader {
             change => change,
         };
         let then = match inner {
-            LedgerChange::StartRun(_) => Then::Start(reply),
+            LedgerChange::StartRun(run) => {
+                if self.has_run_into(run) {
+                    return reply(Ok(LedgerAnswer::Refused(LedgerRefusal::TargetInUse)));
+                }
+                Then::Start(reply)
+            }
             LedgerChange::PauseRun(run, _) | LedgerChange::LimitRun(run, _) => Then::Controlled(*run, reply),
             LedgerChange::SaveRelationship { .. } => Then::Saved(None, reply),
             LedgerChange::RemoveRelationship(id, _) => Then::Saved(Some(*id), reply),
@@ -224,6 +232,7 @@ impl Leader {
                         followed.filter_map(|(then, answer)| self.follow(then, answer)).collect();
                     for run in runs {
                         if let Err(error) = self.move_on(run) {
+                            self.doubt_run(run);
                             self.ledger_error = Some(error);
                         }
                     }
@@ -246,20 +255,9 @@ impl Leader {
         self.forget_brokers();
         self.ask_for_splits();
         self.offer();
-        if self.ledger_error.is_some() {
-            self.look_again();
-        }
-    }
-
-    /// Moves all runs on, in case the ledger works again.
-    fn look_again(&mut self) {
-        for run in self.runs.keys().copied().collect::<Vec<_>>() {
-            match self.move_on(run) {
-                Ok(()) => self.ledger_error = None,
-                Err(error) => return self.ledger_error = Some(error),
-            }
-        }
+        self.settle_doubts();
         self.flush();
+        self.sweep();
     }
 
     /// Does what follows from an answer. Returns the run that may move on.
@@ -325,22 +323,28 @@ impl Leader {
         }
     }
 
-    /// Tells that a change could not be applied.
+    /// Tells that a change could not be applied. It may have been: what it is about is looked up again.
     fn fail(&mut self, then: Then, error: &Error) {
         match then {
-            Then::Tell(reply) | Then::Start(reply) | Then::Controlled(_, reply) | Then::Saved(_, reply) => {
+            Then::Tell(reply) => reply(Err(error.clone())),
+            Then::Start(reply) | Then::Saved(_, reply) => {
+                self.doubt_lists();
                 reply(Err(error.clone()));
             }
-            Then::Lease { asked: (key, epoch), reply, .. } => {
-                if let Some(run) = self.runs.get_mut(&key.run) {
-                    run.put_back(key, epoch, false, 0);
-                }
+            Then::Controlled(run, reply) => {
+                self.doubt_run(run);
+                reply(Err(error.clone()));
+            }
+            Then::Lease { asked: (key, _), reply, .. }
+            | Then::Commit { key, reply, .. }
+            | Then::Return { key, reply, .. } => {
+                self.doubt_unit(key);
                 send(reply, &LeaderAnswer::Refused(error.to_string()));
             }
-            Then::Commit { reply, .. } | Then::Return { reply, .. } => {
-                send(reply, &LeaderAnswer::Refused(error.to_string()));
-            }
-            Then::Expire(_) | Then::Planned(..) | Then::Step(_) | Then::End(_) | Then::Nothing => {}
+            Then::Expire(key) => self.doubt_unit(key),
+            Then::Step(run) | Then::End(run) => self.doubt_run(run),
+            Then::Planned(..) => self.doubt_lists(),
+            Then::Nothing => {}
         }
     }
 

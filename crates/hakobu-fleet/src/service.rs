@@ -20,6 +20,7 @@ use crate::bus::{BrokerBus, CallSink, LeaderBus};
 use crate::change::LedgerChange;
 use crate::control_loop::ControlHandle;
 use crate::control_plane::ControlPlane;
+use crate::errand::ErrandRunner;
 use crate::fleet_clock::{FleetClock, MachineClock};
 use crate::leader::LeaderSettings;
 use crate::ledger::Ledger;
@@ -37,6 +38,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const FIRST_TOKEN_MS: u64 = 15 * 60 * 1000;
 /// The pause after an error while it leads.
 const ERROR_PAUSE: Duration = Duration::from_secs(2);
+
+/// The ledger, unless it is lost, and the reason why leading failed.
+type LeadingFailure = (Option<Box<dyn Ledger>>, Error);
 
 /// A broker in the process of the control plane.
 #[derive(Clone, Debug)]
@@ -72,6 +76,8 @@ pub struct ServiceSettings {
 pub struct ServiceParts {
     /// Reads requests.
     pub reader: Arc<dyn RequestReader>,
+    /// Carries out errands.
+    pub errands: Arc<dyn ErrandRunner>,
     /// Takes notices.
     pub observer: Arc<dyn Observer + Send + Sync>,
 }
@@ -194,7 +200,7 @@ impl ControlService {
         ledger: Box<dyn Ledger>,
         view: &LeadershipView,
         ending: &Arc<AtomicBool>,
-    ) -> std::result::Result<Box<dyn Ledger>, (Option<Box<dyn Ledger>>, Error)> {
+    ) -> std::result::Result<Box<dyn Ledger>, LeadingFailure> {
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let (groups, observer) = (self.settings.nats.clone(), self.parts.observer.clone());
         let buses = |handle: &ControlHandle| -> Result<Vec<Arc<dyn LeaderBus>>> {
@@ -222,11 +228,10 @@ impl ControlService {
             let _has_panicked = broker.join();
         }
         let _has_ended = stop.send(());
-        if let Ok(task) = served {
-            match self.runtime.block_on(task) {
-                Ok(Err(error)) => self.tell(&error.to_string()),
-                Ok(Ok(())) | Err(_) => {}
-            }
+        if let Ok(task) = served
+            && let Ok(Err(error)) = self.runtime.block_on(task)
+        {
+            self.tell(&error.to_string());
         }
         match (plane.end(), failed) {
             (Some(ledger), None) => Ok(ledger),
@@ -251,7 +256,8 @@ impl ControlService {
             (bus, self.parts.reader.clone()),
             (Arc::new(MachineClock), self.parts.observer.clone()),
             (ending.clone(), Arc::default()),
-        );
+        )
+        .with_errands(self.parts.errands.clone());
         let thread = std::thread::Builder::new().name("broker".to_owned()).spawn(move || worker.run());
         thread.map(Some).map_err(|error| Error::io("starting the broker", &error))
     }

@@ -32,16 +32,9 @@ impl UnitCounters {
     /// Returns the counters that a run which removes adds to those of the run which has copied.
     #[must_use]
     pub fn of_removal(&self) -> Self {
-        let Self { entries_only_in_target, entries_deleted, entries_failed, .. } = *self;
+        let Self { entries_deleted, entries_failed, .. } = *self;
         let Self { source_requests, target_requests, .. } = *self;
-        Self {
-            entries_only_in_target,
-            entries_deleted,
-            entries_failed,
-            source_requests,
-            target_requests,
-            ..Self::default()
-        }
+        Self { entries_deleted, entries_failed, source_requests, target_requests, ..Self::default() }
     }
 
     /// Returns the counters that a comparison adds to those of the run which has copied.

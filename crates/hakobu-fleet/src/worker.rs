@@ -3,6 +3,7 @@
 //! One thread reports for all units of the broker, which renews their leases. Each slot is a thread that works on one unit at
 //! a time. A unit whose lease is over is stopped, and changes nothing more at the target: another broker has it then.
 
+mod errand_threads;
 mod granted_exchange;
 mod slot;
 mod unit_observer;
@@ -17,16 +18,23 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 
 use crate::bus::BrokerBus;
+use crate::errand::ErrandRunner;
 use crate::fleet_clock::{FleetClock, boot_ns};
-use crate::message::{BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, UnitOrder, decode, encode};
+use crate::message::{
+    BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, SentErrand, UnitOrder, decode, encode,
+};
 use crate::names::BrokerName;
 use crate::run_request::RequestReader;
+use errand_threads::ErrandThreads;
 use unit_state::UnitState;
 
 /// The time between two reports.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// The time to wait for an answer of the leader.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// The number of times that the answer to an errand is sent.
+const ANSWER_ATTEMPTS: u32 = 3;
 
 /// The settings of a broker.
 #[derive(Clone, Debug)]
@@ -51,6 +59,7 @@ pub struct Worker {
     now_ns: fn() -> u64,
     observer: Arc<dyn Observer + Send + Sync>,
     units: Mutex<Vec<Arc<UnitState>>>,
+    errands: ErrandThreads,
     is_draining: AtomicBool,
     /// Asks it to finish what it has, and to end.
     ending: Arc<AtomicBool>,
@@ -75,11 +84,19 @@ impl Worker {
             now_ns: boot_ns,
             observer,
             units: Mutex::default(),
+            errands: ErrandThreads::default(),
             is_draining: AtomicBool::new(false),
             ending,
             stopping,
             has_ended: AtomicBool::new(false),
         }
+    }
+
+    /// Has it carry out errands as well.
+    #[must_use]
+    pub fn with_errands(mut self, runner: Arc<dyn ErrandRunner>) -> Self {
+        self.errands = ErrandThreads::new(runner);
+        self
     }
 
     /// Works until it is asked to end. What it has then is given away or finished, and committed.
@@ -94,6 +111,7 @@ impl Worker {
             self.has_ended.store(true, Ordering::Release);
             reporter.thread().unpark();
         });
+        self.errands.stop();
         // The leader finds out by itself if this is lost.
         let _lost = self.ask(BrokerRequest::Leave);
     }
@@ -132,6 +150,7 @@ impl Worker {
             let words = match self.ask(BrokerRequest::Report(report)) {
                 Ok((LeaderAnswer::Orders(orders), asked_ms)) => {
                     self.is_draining.store(orders.is_draining, Ordering::Release);
+                    orders.errands.into_iter().for_each(|errand| self.begin_errand(errand, asked_ms));
                     for (unit, order) in units.iter().zip(orders.units) {
                         match order {
                             UnitOrder::Continue { lease_ms, splits, limits } => {
@@ -150,8 +169,24 @@ impl Worker {
             };
             self.tell_once(&mut last_words, words);
             units.iter().for_each(|unit| unit.stop_if_over());
+            self.errands.stop_overdue(self.clock.elapsed_ms());
             std::thread::park_timeout(REPORT_EVERY);
         }
+    }
+
+    /// Begins with an errand. Its answer is sent from its own thread.
+    fn begin_errand(&self, errand: SentErrand, now_ms: u64) {
+        let WorkerSettings { name, process, .. } = &self.settings;
+        let (bus, broker, process) = (self.bus.clone(), name.clone(), *process);
+        self.errands.begin(errand, now_ms, move |answer| {
+            let request = BrokerRequest::ErrandDone(Box::new(answer));
+            let Ok(bytes) = encode(&BrokerCall { broker, process, request }) else { return };
+            for _attempt in 0..ANSWER_ATTEMPTS {
+                if bus.call(bytes.clone(), ANSWER_LIMIT).is_ok() {
+                    return;
+                }
+            }
+        });
     }
 
     /// Tells the user about trouble with the control plane, and when it is over, but each only once.

@@ -24,6 +24,9 @@ use crate::opening::{TransferHosts, may_have_agent};
 const SHARING: &str = "sharing the work";
 
 /// One process's part in a copy that is shared.
+///
+/// With [`Removal::Count`] units count what only the target has, and leave out what an extra entry is in the way of; the sums of
+/// all units are those of one process.
 pub struct SharedRun {
     request: CopyRequest,
     carryover: Carryover,
@@ -95,7 +98,7 @@ fn obstacle(request: &CopyRequest) -> Option<&'static str> {
             "a dry run looks at the whole tree; run it alone (--dry-run without the fleet)"
         }
         _ if request.mode.only_reads() => "a comparison looks at the whole tree; run verify alone",
-        _ if request.removal != Removal::Leave || request.deletion.is_some() => {
+        _ if request.removal == Removal::Remove || request.deletion.is_some() => {
             "entries are deleted after all else, by one process; delete in a run of its own"
         }
         _ if !request.pairs.is_empty() || !request.confirmed.is_empty() => {

@@ -67,12 +67,12 @@ impl WorkExchange for UnitExchange<'_> {
     fn begin(&self) -> Option<Vec<WorkShare>> {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner).take();
         for share in shares.iter_mut().flatten() {
-            match share {
-                WorkShare::Directory(share) => self.enter(&mut share.place),
-                WorkShare::Name(share) => self.enter(&mut share.place),
-                WorkShare::End(end) => self.enter(&mut end.place),
-                WorkShare::Again(..) => {}
-            }
+            self.enter(match share {
+                WorkShare::Directory(share) => &mut share.place,
+                WorkShare::Name(share) => &mut share.place,
+                WorkShare::End(end) => &mut end.place,
+                WorkShare::Entry(_) => continue,
+            });
         }
         shares
     }

@@ -16,6 +16,7 @@ use crate::commands::digest::{DIGEST_HELP, DigestArguments};
 use crate::commands::disks::{DISKS_HELP, DisksArguments};
 use crate::commands::doctor::{DOCTOR_HELP, DoctorArguments};
 use crate::commands::explain::{EXPLAIN_HELP, ExplainArguments};
+use crate::commands::fleet::{FLEET_HELP, FleetArguments};
 use crate::commands::jobs::{JOBS_HELP, JobsVerb};
 use crate::commands::ls::{LS_HELP, LsArguments};
 use crate::commands::make_data::MakeData;
@@ -113,6 +114,9 @@ pub enum Verb {
     /// Work on the runs of a control plane on another machine
     #[command(after_help = BROKER_HELP)]
     Broker(BrokerArguments),
+    /// Ask a control plane: relationships, runs, brokers, limits, tokens
+    #[command(after_help = FLEET_HELP, disable_help_subcommand = true)]
+    Fleet(Box<FleetArguments>),
     /// Show a report written by --report as text, Markdown or HTML
     #[command(after_help = report::HELP)]
     Report(ReportArguments),

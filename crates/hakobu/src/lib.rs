@@ -12,6 +12,7 @@ pub mod connecting;
 pub mod exit;
 pub mod exit_code;
 pub mod first_word;
+mod fleet_errands;
 mod fleet_reader;
 pub mod foreign;
 pub mod jobs;
@@ -113,6 +114,7 @@ fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
         Verb::Explain(options) => commands::explain::explain(&options),
         Verb::Jobs { verb } => jobs::jobs(verb),
         Verb::Broker(options) => commands::broker::broker(&options),
+        Verb::Fleet(options) => commands::fleet::fleet(&options),
         Verb::Serve(options) => commands::serve::serve(&options),
         Verb::Agent(arguments) => commands::agent::agent(&arguments),
         Verb::Complete(typed) => commands::complete::complete(&typed),

@@ -178,7 +178,7 @@ fn the_program_has_no_fault_on_purpose() {
 
 #[test]
 fn every_verb_of_later_versions_is_known_by_name() {
-    for verb in ["scan", "daemon", "receive", "modules", "keys", "serve", "broker"] {
+    for verb in ["scan", "daemon", "receive", "modules", "keys"] {
         let (code, _, err) = said(&format!("{verb} a b"));
         assert_eq!(code, 2);
         assert!(err.starts_with(&format!("error: {verb} is not in this version; ")), "{err}");

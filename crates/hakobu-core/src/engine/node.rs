@@ -87,8 +87,6 @@ enum GivenPart {
     Directory,
     /// Some names in it.
     Names,
-    /// Some entries in it, which failed in an earlier run.
-    Failed,
 }
 
 /// The attributes of a directory that have to be set in any case.
@@ -230,14 +228,6 @@ impl DirectoryNode {
         Arc::new(Self { top_names, given: GivenPart::Names, ..node })
     }
 
-    /// Returns the directory of entries that are copied again. It is not itself copied.
-    pub fn of_failed(origin: Origin, target: EntryPath, top_names: u16) -> Arc<Self> {
-        let end = (None, CountedDirectory::Not);
-        let proof = (TouchedAttributes::Not, DirectoryProof::NotNeeded, None);
-        let node = Self::build((vec![origin], target), end, None, proof);
-        Arc::new(Self { top_names, given: GivenPart::Failed, ..node })
-    }
-
     /// Returns a directory in which everything is done, apart from its own attributes.
     pub fn ending(end: &DirectoryEnd) -> Arc<Self> {
         let counted = end.outcome.map_or(CountedDirectory::Not, CountedDirectory::from);
@@ -326,8 +316,7 @@ impl DirectoryNode {
     pub fn share(&self) -> Option<DirectoryShare> {
         let [origin] = &self.origins[..] else { return None };
         let replaces = self.counted == CountedDirectory::Updated;
-        let is_part = matches!(self.given, GivenPart::Names | GivenPart::Failed);
-        let is_tree = origin.only.is_none() && !is_part && !self.is_doomed();
+        let is_tree = origin.only.is_none() && self.given != GivenPart::Names && !self.is_doomed();
         (is_tree && !replaces && !self.is_top())
             .then(|| DirectoryShare { place: self.place(origin), is_above_settled: self.is_above_settled })
     }

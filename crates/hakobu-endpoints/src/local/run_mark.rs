@@ -14,7 +14,7 @@ use rustix::io::{Errno, pread, pwrite};
 use super::ownership;
 
 /// The maximum number of runs per directory that are under way or have ended uncleanly.
-const SLOTS: usize = 8;
+const SLOTS: usize = 32;
 const MAGIC: &[u8; 16] = b"hakobu run mark1";
 /// The length of a mark in bytes.
 pub(super) const MARK_BYTES: usize = 128;

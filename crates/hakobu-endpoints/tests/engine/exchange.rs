@@ -11,10 +11,13 @@ use hakobu_core::counters::CounterTotals;
 use hakobu_core::engine::{RunSummary, Setup, run};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
-use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
+use hakobu_core::exchange::{
+    DirectoryEnd, DirectoryShare, EntryShare, NameShare, WorkDemand, WorkExchange, WorkShare,
+};
 use hakobu_core::filter::FilterRule;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode, Removal};
+use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_core::target_lease::TargetLease;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
@@ -423,6 +426,71 @@ fn whatever_is_given_away_the_tree_is_the_same() {
             compare((engines, Policy::Chance(seed * 31)), &[("", "")], 60 + (seed as usize % 5) * 40, seed);
     }
     assert!(given > 200, "{given}");
+}
+
+/// Entries that failed are copied by themselves, and nothing else is looked at.
+#[test]
+fn single_entries_are_copied_by_themselves() {
+    // Below the root, the root itself, and as something that the user named.
+    for (from, to) in [("", ""), ("", "within/it"), ("top", "other")] {
+        let place = Place::new();
+        let base = place.source().join(from);
+        for directory in ["a/b/c", "a/gone/deep", "d"] {
+            fs::create_dir_all(base.join(directory)).unwrap();
+        }
+        let mut numbers = Numbers(5);
+        let files = ["a/b/c/one", "a/b/c/two", "a/b/beside", "a/gone/deep/three", "a/gone/four", "d/five"];
+        files.iter().for_each(|file| write(&base.join(file), &mut numbers, 500));
+        fs::create_dir_all(place.target().join(to).parent().unwrap()).unwrap();
+        dress_all(&place.source(), &mut numbers);
+        let mut job = Order::items(2, &[(from, to)]).job;
+        job.itemize = true;
+        let copy = |shares: Option<Vec<WorkShare>>| {
+            let pool = Pool::new();
+            let unit = Unit {
+                pool: &pool,
+                policy: Policy::Budget(1000),
+                numbers: Mutex::new(Numbers(1)),
+                shares: Mutex::new(shares),
+                takes_names: false,
+                lease: TargetLease::endless([0; 8]),
+            };
+            let (summary, mut changed) = run_one(&place.source(), &place.target(), &job, Some(&unit));
+            assert!(summary.fatal.is_none(), "{:?}", summary.fatal);
+            changed.sort();
+            (summary, changed)
+        };
+        copy(None);
+        let target = place.target().join(to);
+        let same = || assert_same(&View::of(&base), &View::of(&target));
+        same();
+        for lost in ["a/b/c/one", "d/five"] {
+            fs::remove_file(target.join(lost)).unwrap();
+        }
+        fs::remove_dir_all(target.join("a/gone")).unwrap();
+        fs::write(target.join("a/b/beside"), "not asked for").unwrap();
+        let entry = |path: &str| {
+            let source = EntryPath::new([from, path].join("/").trim_matches('/').to_owned()).unwrap();
+            WorkShare::Entry(EntryShare { root: 0, source })
+        };
+        let (summary, changed) =
+            copy(Some(["a/b/c/one", "a/gone", "a/b/c/two", "missing"].map(entry).to_vec()));
+        assert_eq!(summary.counters.entries_created, 5, "{changed:?}");
+        assert_eq!((summary.counters.entries_unchanged, summary.counters.entries_scanned), (1, 6));
+        assert_eq!(summary.failures.len(), 1, "{:?}", summary.failures);
+        assert_eq!(summary.failures[0].error.kind, ErrorKind::NotFound);
+        assert_eq!(fs::read(target.join("a/b/beside")).unwrap(), b"not asked for");
+        assert!(!target.join("d/five").exists());
+        copy(Some(vec![entry("d/five")]));
+        copy(Some(vec![entry("a/b/beside")]));
+        same();
+        fs::remove_dir_all(&target).unwrap();
+        if to.is_empty() {
+            fs::create_dir(&target).unwrap();
+        }
+        copy(Some(vec![entry("")]));
+        same();
+    }
 }
 
 #[test]

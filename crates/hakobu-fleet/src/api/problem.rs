@@ -152,6 +152,11 @@ impl From<LedgerRefusal> for ApiError {
                 "a run of this relationship is under way",
                 Some("wait until it has ended, or cancel it"),
             ),
+            LedgerRefusal::TargetInUse => (
+                StatusCode::CONFLICT,
+                "another run copies to this target, or to a place within or around it",
+                Some("wait until it has ended, or cancel it"),
+            ),
             LedgerRefusal::OtherRevision => (
                 StatusCode::CONFLICT,
                 "somebody else has changed the relationship meanwhile",

@@ -45,9 +45,7 @@ pub fn next_step(
             RunPhase::Copy => continue,
             RunPhase::Links => link_units(ledger, row, read_cursor(cursor)?)?,
             RunPhase::Directories => directory_units(ledger, row, read_cursor(cursor)?)?,
-            RunPhase::Removal if is_new && request.verb == RunVerb::Sync && row.failures == 0 => {
-                (vec![UnitWork::All], Vec::new())
-            }
+            RunPhase::Removal if is_new && removes(row, request) => (vec![UnitWork::All], Vec::new()),
             RunPhase::Verify if is_new && request.verify => (vec![UnitWork::All], Vec::new()),
             RunPhase::Removal | RunPhase::Verify => continue,
             RunPhase::Ended => break,
@@ -59,6 +57,12 @@ pub fn next_step(
     let outcome = if row.failures == 0 { RunOutcome::Complete } else { RunOutcome::Partial };
     let report = run_report::report(ledger, row, request, (outcome, now), None)?;
     Ok(NextStep::End(RunEnd { run: row.id, ended: now, outcome, report }))
+}
+
+/// Returns true if something is to be removed from the target. Nothing is if anything failed: what failed may look as if it was
+/// not at the source.
+fn removes(row: &RunRow, request: &FleetRequest) -> bool {
+    request.verb == RunVerb::Sync && row.failures == 0 && row.counters.entries_only_in_target > 0
 }
 
 /// Returns the units of the next names of links, and the place up to which they go.

@@ -13,8 +13,9 @@ use crate::lease::Lease;
 use crate::link_name::PackLimits;
 use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName};
 use crate::names::{BrokerName, GroupName};
-use crate::run::{RunEnd, RunOutcome, RunPhase};
+use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase};
 use crate::run_report;
+use crate::run_request::FleetRequest;
 use crate::transition::{UnitRefusal, UnitTransition};
 use crate::unit::UnitWork;
 
@@ -47,6 +48,18 @@ impl Leader {
         Ok(None)
     }
 
+    /// Returns true if a run that has not ended copies to the target of a request, or to a place within or around it. Each would
+    /// take the other's drafts for those of a broker that has died.
+    ///
+    /// Another run of the same relationship has a refusal of its own.
+    pub(super) fn has_run_into(&self, new: &NewRun) -> bool {
+        let Ok(request) = FleetRequest::parse(&new.request) else { return false };
+        let is_other =
+            |run: &&ActiveRun| new.relationship.is_none() || run.row.relationship != new.relationship;
+        let mut others = self.runs.values().filter(is_other);
+        others.any(|run| targets_overlap(&run.request.target.0, &request.target.0))
+    }
+
     /// Answers a broker that asked for a unit.
     pub(super) fn leased(
         &mut self,
@@ -59,7 +72,10 @@ impl Leader {
         let lease = match answer {
             LedgerAnswer::Leased(lease) => lease,
             // It is gone, or somebody else has it.
-            _ => return send(reply, &LeaderAnswer::Leases(Vec::new())),
+            _ => {
+                self.doubt_unit(key);
+                return send(reply, &LeaderAnswer::Leases(Vec::new()));
+            }
         };
         let (_, now_ms) = self.now();
         let lease_ms = as_ms(self.settings.lease);
@@ -186,7 +202,10 @@ impl Leader {
                 Some(key.run)
             }
             // Somebody committed it, or has it anew.
-            _ => None,
+            _ => {
+                self.doubt_unit(key);
+                None
+            }
         }
     }
 
@@ -280,6 +299,34 @@ impl Leader {
                 ended.and_then(|run| run.row.relationship).into_iter().for_each(|id| self.plan_after_run(id));
             }
             Err(error) => reply(Err(error)),
+        }
+    }
+}
+
+/// Returns true if one of two locations is the other, or within it, as they are written.
+fn targets_overlap(one: &[u8], other: &[u8]) -> bool {
+    let trimmed = |place: &'_ [u8]| -> usize {
+        place.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1)
+    };
+    let (one, other) = (&one[..trimmed(one)], &other[..trimmed(other)]);
+    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_within_each_other_are_told_from_neighbours() {
+        for (one, other) in
+            [("/a", "/a"), ("/a/", "/a"), ("/a/b", "/a"), ("s3://b/p", "s3://b/p/q/"), ("/", "/a")]
+        {
+            assert!(targets_overlap(one.as_bytes(), other.as_bytes()), "{one} {other}");
+            assert!(targets_overlap(other.as_bytes(), one.as_bytes()), "{one} {other}");
+        }
+        for (one, other) in [("/a", "/ab"), ("/a/b", "/a/c"), ("host:/a", "/a"), ("s3://b/p", "s3://b/pq")] {
+            assert!(!targets_overlap(one.as_bytes(), other.as_bytes()), "{one} {other}");
         }
     }
 }

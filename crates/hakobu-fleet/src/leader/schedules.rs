@@ -136,6 +136,10 @@ impl Leader {
             started: now,
             units: vec![UnitWork::All],
         };
+        if self.has_run_into(&run) {
+            // It is asked for again soon, until the other run has ended.
+            return Ok(());
+        }
         let change = LedgerChange::StartRun(Box::new(run));
         change.check()?;
         self.pending.push((change, Then::Planned(id, now)));

@@ -106,7 +106,7 @@ impl LedgerPlace {
             (Self::Database(settings), Some(_)) => {
                 let error =
                     Error::new(ErrorKind::Usage, "restoring the ledger", "PostgreSQL restores its backups");
-                Err(error.at(settings.place()).hint("use pg_restore first, and then this without a file"))
+                Err(error.at(settings.place()).hint("use pg_restore first, and then --restore -"))
             }
         }
     }

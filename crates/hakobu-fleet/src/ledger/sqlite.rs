@@ -16,7 +16,8 @@ mod transaction;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -30,6 +31,8 @@ use crate::change::{LedgerAnswer, LedgerChange};
 
 /// The ending of the name of the file whose lock says that a ledger is in use.
 const LOCK_ENDING: &str = ".lock";
+/// The time for which a lock is waited for. A process that the last owner was just starting has a copy of it until its program runs.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 /// The time for which another process that reads the ledger, such as a backup, may keep a write waiting.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The permissions of the file: names of files and people are in it.
@@ -110,13 +113,21 @@ fn lock(path: &Path) -> Result<File> {
     name.push(LOCK_ENDING);
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(FILE_MODE).open(&name);
     let file = file.map_err(|error| Error::io(DURING, &error).at(name.as_encoded_bytes()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let error = Error::new(ErrorKind::Locked, DURING, "another control plane uses it");
-            Err(error.at(place_of(path)).hint("stop that one first, or give this one a directory of its own"))
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_PATIENCE / 20),
+            Err(TryLockError::WouldBlock) => {
+                let error = Error::new(ErrorKind::Locked, DURING, "another control plane uses it");
+                return Err(error
+                    .at(place_of(path))
+                    .hint("stop that one first, or give this one a directory of its own"));
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(Error::io(DURING, &error).at(name.as_encoded_bytes()));
+            }
         }
-        Err(TryLockError::Error(error)) => Err(Error::io(DURING, &error).at(name.as_encoded_bytes())),
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hakobu_core::error::Result;
-use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
+use hakobu_core::exchange::{
+    DirectoryEnd, DirectoryShare, EntryShare, NameShare, WorkDemand, WorkExchange, WorkShare,
+};
 use hakobu_core::target_lease::TargetLease;
 
 use super::unit_state::UnitState;
@@ -121,9 +123,10 @@ fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
     let shares = match work {
         GrantedWork::Copy(bytes) => match UnitWork::decode(bytes)? {
             UnitWork::Items(items) => items.iter().map(|item| WorkShare::Directory(item.share())).collect(),
-            UnitWork::Again(paths) => {
-                paths.into_iter().map(|(root, path)| WorkShare::Again(root, path)).collect()
-            }
+            UnitWork::Again(paths) => paths
+                .into_iter()
+                .map(|(root, source)| WorkShare::Entry(EntryShare { root, source }))
+                .collect(),
             UnitWork::All | UnitWork::Links(_) | UnitWork::Directories(_) => return Ok(None),
         },
         GrantedWork::Names(names) => names

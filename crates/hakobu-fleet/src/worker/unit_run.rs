@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::job::Mode;
+use hakobu_core::job::{Mode, Removal};
 use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::prompts::NoPrompts;
 use hakobu_core::request::CopyRequest;
@@ -86,7 +86,9 @@ impl RunCache {
     fn run(&mut self, request: &str, copy_request: CopyRequest) -> Result<&mut SharedRun> {
         if self.request != request || self.run.is_none() {
             request.clone_into(&mut self.request);
-            let copying = CopyRequest { deletion: None, ..copy_request };
+            // What only the target has is counted, so that it is known if anything has to be removed afterwards.
+            let removal = if copy_request.deletion.is_some() { Removal::Count } else { Removal::Leave };
+            let copying = CopyRequest { deletion: None, removal, ..copy_request };
             self.run = Some(SharedRun::new(copying)?);
         }
         self.run.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "opening the hosts", "there are none"))

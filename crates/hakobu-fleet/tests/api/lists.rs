@@ -153,7 +153,7 @@ fn failed_run(plane: &ControlPlane, failures: usize) -> RunId {
         UnitTransition::Lease { broker: broker.clone(), group, epoch, now, deadline: now.plus_ms(60_000) };
     plane.handle().apply(LedgerChange::Unit(key, lease)).unwrap();
     let failure = |number: usize| {
-        let kind = if number % 10 == 0 { ErrorKind::NotFound } else { ErrorKind::PermissionDenied };
+        let kind = if number.is_multiple_of(10) { ErrorKind::NotFound } else { ErrorKind::PermissionDenied };
         let path = format!("dir{}/file{number}", number % 7).into_bytes();
         FailureRow::new(0, &Failure { path, error: Error::new(kind, "reading", "denied") })
     };
@@ -183,7 +183,9 @@ fn a_hundred_thousand_failures_are_listed_and_tried_again() {
     assert_eq!(failures("kind=not_found").len(), 10_000);
     assert_eq!(failures("path=dir3/").len(), 100_000_usize.div_ceil(7));
     assert_eq!(failures("path_base64=ZGlyNi9maWxlOTk5OTk=").len(), 0);
-    let fits = |number: &usize| number % 10 != 0 && number % 7 == 6 && number.to_string().starts_with("99");
+    let fits = |number: &usize| {
+        !number.is_multiple_of(10) && number % 7 == 6 && number.to_string().starts_with("99")
+    };
     let expected = (0..100_000).filter(fits).count();
     assert_eq!(failures("kind=permission_denied&path=dir6/file99").len(), expected);
     assert_eq!(server.get(&format!("{path}/failures?kind=odd"), &token).status, 400);

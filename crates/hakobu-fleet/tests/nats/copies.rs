@@ -46,8 +46,11 @@ impl NatsRun {
             fleet.add_broker_at(&name, Arc::new(passwords.broker(url, "site-a", &name)));
         }
         let text = |path: &Path| LocationText(path.as_os_str().as_bytes().to_vec());
-        let request =
-            FleetRequest { sources: vec![text(&source)], target: text(&target), ..FleetRequest::default() };
+        let request = FleetRequest {
+            sources: vec![text(&source.join(""))],
+            target: text(&target),
+            ..FleetRequest::default()
+        };
         let run = fleet.start(&request);
         Self { folder, _passwords: passwords, fleet, run }
     }
@@ -58,12 +61,14 @@ impl NatsRun {
         wait_until("units", || {
             let row = self.fleet.plane.handle().ask(move |leader| leader.ledger().run(run));
             let row = row.unwrap().unwrap().unwrap();
-            row.ended.is_some() || row.units.committed >= count
+            assert_eq!(row.ended, None, "it is over before anything has happened");
+            row.units.committed >= count
         });
     }
 
     fn finish(mut self) {
         let row = self.fleet.finish(self.run, LIMIT);
+        println!("{:?} {} ms", row.units, row.ended.unwrap().get() - row.started.get());
         assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
         trees::assert_equal(&self.folder.path().join("source"), &self.folder.path().join("target"));
         self.fleet.end_brokers();
@@ -90,7 +95,7 @@ fn a_server_that_is_killed_and_started_again_costs_time_only() {
 
 /// Deletes the stream of the group, or its consumer alone.
 fn delete_stream(raw: &RawClient, is_consumer_alone: bool) {
-    let context = async_nats::jetstream::new(raw.client.clone());
+    let context = raw.jetstream();
     raw.run(async {
         let Ok(stream) = context.stream_by_subject("hakobu.offer.site-a").await else { return };
         let deleted = match is_consumer_alone {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hakobu_core::path::EntryPath;
 use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
 use hakobu_fleet::bus::{BrokerBus as _, LeaderBus};
 use hakobu_fleet::lease_token::LeaseToken;
@@ -13,6 +14,7 @@ use hakobu_fleet::message::{
 };
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
+use hakobu_fleet::unit::{UnitItem, UnitWork};
 use hakobu_fleet::unit_counters::UnitCounters;
 use hakobu_testkit::nats::NatsServer;
 
@@ -34,8 +36,15 @@ fn ask(bus: &NatsBrokerBus, broker: &str, request: BrokerRequest) -> LeaderAnswe
 }
 
 fn commit(lease: &LeaseName) -> BrokerRequest {
+    commit_with(lease, &[])
+}
+
+/// A commit that gives away directories.
+fn commit_with(lease: &LeaseName, given: &[&str]) -> BrokerRequest {
     let counters = serde_json::to_string(&UnitCounters::default()).unwrap();
-    let result = Box::new(CommittedWork { counters, ..CommittedWork::default() });
+    let items: Vec<_> = given.iter().map(|path| UnitItem::whole(0, EntryPath::new(*path).unwrap())).collect();
+    let given = if items.is_empty() { Vec::new() } else { vec![UnitWork::Items(items).encode().unwrap()] };
+    let result = Box::new(CommittedWork { counters, given, ..CommittedWork::default() });
     BrokerRequest::Commit { lease: lease.clone(), result }
 }
 
@@ -92,10 +101,18 @@ fn only_the_broker_of_a_lease_commits_it() {
     assert!(!matches!(&answer, LeaderAnswer::Leases(units) if !units.is_empty()), "{answer:?}");
     // The broker itself, twice, as after a lost answer.
     for _ in 0..2 {
-        assert_eq!(ask(&one, "one", commit(&granted.lease)), LeaderAnswer::Done);
+        assert_eq!(ask(&one, "one", commit_with(&granted.lease, &["d"])), LeaderAnswer::Done);
     }
+    let child = lease(&one, "one");
+    assert_ne!(child.lease.key, granted.lease.key);
+    // What does not lie within the unit.
+    match ask(&one, "one", commit_with(&child.lease, &["e"])) {
+        LeaderAnswer::Refused(words) => assert!(words.contains("do not belong"), "{words}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(ask(&one, "one", commit(&child.lease)), LeaderAnswer::Done);
     let row = fleet.finish(run, LIMIT);
-    assert_eq!((row.outcome, row.units.committed), (Some(RunOutcome::Complete), 1));
+    assert_eq!((row.outcome, row.units.committed), (Some(RunOutcome::Complete), 2));
     lost(ask(&one, "one", commit(&granted.lease)));
 }
 
@@ -172,7 +189,6 @@ fn answers_go_to_their_broker_alone() {
     ] {
         evil.publish("hakobu.call.site-a.evil", place, whole(b"stray"));
     }
-    evil.publish("hakobu.call.site-a.a b", "hakobu.reply.site-a.a", whole(b"stray"));
     let answer = evil.first_at("hakobu.reply.site-a.evil.y", || {
         evil.publish("hakobu.call.site-a.evil", "hakobu.reply.site-a.evil.y", whole(b"own"));
     });
@@ -221,7 +237,7 @@ fn credentials_of_a_group_reach_that_group_alone() {
         assert!(seen.is_none(), "{subject} {seen:?}");
     }
     let control = RawClient::connect(&url, "control-site-a", "hakobu.control.site-a");
-    let context = async_nats::jetstream::new(control.client.clone());
+    let context = control.jetstream();
     let stream = control.run(context.stream_by_subject("hakobu.offer.site-a")).unwrap();
     for subject in [
         format!("$JS.API.STREAM.DELETE.{stream}"),

@@ -48,7 +48,9 @@ impl Passwords {
 
     fn file(&self, text: &str) -> PathBuf {
         let path = self.0.path().join(text);
-        std::fs::write(&path, text).unwrap();
+        if !path.exists() {
+            std::fs::write(&path, text).unwrap();
+        }
         path
     }
 
@@ -167,6 +169,12 @@ impl RawClient {
 
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
+    }
+
+    /// Returns the interface of JetStream.
+    pub fn jetstream(&self) -> async_nats::jetstream::Context {
+        let _within = self.runtime.enter();
+        async_nats::jetstream::new(self.client.clone())
     }
 
     /// Sends a request and returns the answer, if there is one in time.

@@ -213,7 +213,9 @@ impl SimulatedBroker {
                 self.lost += 1;
                 self.unit = None;
             }
-            Some(LeaderAnswer::Refused(words)) => assert!(words.contains("is called"), "{words}"),
+            Some(LeaderAnswer::Refused(words)) => {
+                assert!(words.contains("is called") || words.contains("the disk is full"), "{words}");
+            }
             Some(other) => panic!("{other:?}"),
         }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 mod broker;
+mod faulty_ledger;
 mod schedules;
 mod tests;
 mod world;

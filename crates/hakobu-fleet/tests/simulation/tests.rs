@@ -4,11 +4,11 @@ use hakobu_core::path::EntryPath;
 use hakobu_fleet::change::LedgerChange;
 use hakobu_fleet::fleet_clock::FleetClock;
 use hakobu_fleet::ids::RunId;
-use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::run::{NewRun, RunOutcome};
 use hakobu_fleet::unit::UnitWork;
 
 use super::broker::{DEPTH, SimulatedBroker, Target, WIDTH};
+use super::faulty_ledger::{FaultRate, FaultyLedger};
 use super::world::{World, group};
 
 /// The number of steps after which a run without faults must have ended long ago.
@@ -29,8 +29,12 @@ fn start(world: &mut World) -> RunId {
 }
 
 fn run(seed: u64) -> (u64, u64) {
-    let mut world = World::new(seed, Box::new(MemoryLedger::default()));
+    let one_in = FaultRate::default();
+    let mut world = World::new(seed, Box::new(FaultyLedger::new(seed, one_in.clone())));
     let id = start(&mut world);
+    // Some ledgers fail often, some seldom, and some never.
+    let rates = [0, 4, 20, 100];
+    one_in.store(rates[world.dice.roll(4) as usize], Ordering::Relaxed);
     let count = 1 + world.dice.roll(6);
     let mut brokers: Vec<_> = (0..count).map(SimulatedBroker::new).collect();
     let mut target = Target::default();
@@ -43,13 +47,17 @@ fn run(seed: u64) -> (u64, u64) {
         if world.dice.once_in(3) {
             world.leader().tick();
         }
-        if world.dice.once_in(500) {
+        // A leader that starts again would mend what it has forgotten.
+        if !seed.is_multiple_of(3) && world.dice.once_in(500) {
+            let rate = one_in.swap(0, Ordering::Relaxed);
             world.kill_leader();
+            one_in.store(rate, Ordering::Relaxed);
         }
         if world.leader().active_runs().is_empty() {
             break;
         }
     }
+    one_in.store(0, Ordering::Relaxed);
     let row = world.leader().ledger().run(id).unwrap().unwrap();
     let directories = (0..=DEPTH as u32).map(|depth| (WIDTH as u64).pow(depth)).sum::<u64>();
     assert_eq!(row.outcome, Some(RunOutcome::Complete), "seed {seed}");

@@ -338,7 +338,7 @@ fn json(path: &[u8], entry: &EntryMetadata, entries: &DirectoryEntries<'_>) -> R
 }
 
 /// Returns the name of a kind in JSON.
-fn kind_name(kind: EntryKind) -> &'static str {
+pub(crate) fn kind_name(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::File => "file",
         EntryKind::Directory => "directory",

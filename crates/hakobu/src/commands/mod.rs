@@ -13,6 +13,7 @@ pub mod digest;
 pub mod disks;
 pub mod doctor;
 pub mod explain;
+pub mod fleet;
 pub mod jobs;
 pub mod ls;
 pub mod make_data;

@@ -40,7 +40,7 @@ pub fn line(share: &WorkShare) -> String {
             let Inode { file_system, number } = name.inode;
             format!("@name {} {file_system} {number} {} {}", place(&name.place), name.size_bytes, name.links)
         }
-        WorkShare::Again(root, path) => format!("@again {root} {}", word(path.as_bytes())),
+        WorkShare::Entry(_) => unreachable!("no run gives one away"),
         WorkShare::End(end) => {
             let Attributes { mode, uid, gid, mtime } = end.attributes;
             let outcome = OUTCOMES.iter().position(|outcome| *outcome == end.outcome).unwrap();

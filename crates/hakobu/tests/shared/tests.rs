@@ -168,6 +168,46 @@ fn whoever_was_stopped_until_after_its_lease_changes_nothing() {
     assert_eq!(results.late.len(), stops.len(), "{results:?}");
 }
 
+/// Changes every third file, and some links; adds directories and a large file.
+fn change_tree(root: &Path, large_bytes: usize) {
+    for (number, path) in walk(root).into_iter().enumerate() {
+        let path = root.join(path);
+        let found = path.symlink_metadata().unwrap();
+        if found.is_file() && number % 3 == 0 {
+            let content: Vec<u8> = (0..found.len() as usize + number % 2).map(|at| (at * 5) as u8).collect();
+            fs::write(&path, content).unwrap();
+            age(&path, number * 7);
+        } else if found.is_symlink() && number % 2 == 0 {
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, "no link any more").unwrap();
+        } else if found.is_dir() && number % 4 == 0 {
+            fs::create_dir(path.join("later")).unwrap();
+            fs::write(path.join("later/file"), [number as u8; 5000]).unwrap();
+        }
+    }
+    let content: Vec<u8> = (0..large_bytes).map(|at| (at / 4096 * 7 + at) as u8).collect();
+    fs::write(root.join("large"), content).unwrap();
+}
+
+#[test]
+fn changes_arrive_although_processes_are_killed_and_stopped() {
+    let place = on_disk();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    make_tree(&source, 50);
+    let shared = Shared { operations: 800, ..shared(&source, &target, 4) };
+    copy(&Shared { operations: 0, ..shared.clone() }, (&source, &target), &[]);
+    change_tree(&source, 70 << 20);
+    let misfortunes = [
+        (0, Misfortune::Kill),
+        (0, Misfortune::Stop),
+        (3, Misfortune::Kill),
+        (5, Misfortune::Stop),
+        (8, Misfortune::Kill),
+    ];
+    let results = copy(&shared, (&source, &target), &misfortunes);
+    assert_eq!(results.killed, 3);
+}
+
 /// The state that workers keep is their own, and the credentials are those of the server.
 fn environment(place: &Path, server: &StoreServer) -> Vec<(&'static str, String)> {
     let state = place.join("state").to_str().unwrap().to_owned();

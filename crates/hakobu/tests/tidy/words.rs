@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 106] = [
+const VERBS: [&str; 107] = [
     "abort",
     "accept",
     "add",
@@ -90,6 +90,7 @@ const VERBS: [&str; 106] = [
     "say",
     "send",
     "separate",
+    "serve",
     "set",
     "share",
     "shorten",

@@ -70,7 +70,7 @@ impl Worker<'_> {
     }
 
     /// Begins items that become one entry of the target.
-    fn begin_group(&mut self, group: &[(&JobItem, EntryMetadata)]) -> Result<()> {
+    pub(super) fn begin_group(&mut self, group: &[(&JobItem, EntryMetadata)]) -> Result<()> {
         let mut origins = Vec::with_capacity(group.len());
         for (item, _) in group {
             origins.push(if item.source.is_root() {

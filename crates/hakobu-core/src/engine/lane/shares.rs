@@ -1,13 +1,13 @@
 //! Begins with shares that other runs have given away, and gives away names and the ends of directories.
 
 use super::*;
-use crate::exchange::{DirectoryEnd, DirectoryShare, NameShare, SharePlace, WorkShare};
+use crate::exchange::{DirectoryEnd, DirectoryShare, EntryShare, NameShare, SharePlace, WorkShare};
 use crate::planner::{same_attributes, same_time};
 
 impl Worker<'_> {
     /// Adds the first tasks for shares.
     pub(super) fn begin_shares(&mut self, shares: Vec<WorkShare>) -> Result<()> {
-        let (mut names, mut failed) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
         for share in shares {
             match share {
                 WorkShare::Directory(share) => {
@@ -16,38 +16,12 @@ impl Worker<'_> {
                 }
                 WorkShare::Name(name) => names.push(name),
                 WorkShare::End(end) => self.begin_end(&end)?,
-                WorkShare::Again(root, source) => match self.place_of_failed(root, &source) {
-                    // An item that the user named, as a whole.
-                    Some(place) if place.source.is_root() => {
-                        let share = DirectoryShare { place, is_above_settled: false };
-                        let begun = self.begin_share(&share);
-                        begun.or_else(|error| self.fail_item(&source, error))?;
-                    }
-                    Some(place) => failed.push(place),
-                    None => self.fail_item(&source, not_there())?,
-                },
+                WorkShare::Entry(entry) => {
+                    self.begin_entry(&entry).or_else(|error| self.fail_item(&entry.source, error))?;
+                }
             }
         }
-        let is_sibling = |one: &NameShare, other: &NameShare| are_siblings(&one.place, &other.place);
-        for names in names.chunk_by(is_sibling) {
-            let places: Vec<_> = names.iter().map(|name| &name.place).collect();
-            self.begin_places(&places, DirectoryNode::of_names)?;
-        }
-        for places in failed.chunk_by(are_siblings) {
-            self.begin_places(&places.iter().collect::<Vec<_>>(), DirectoryNode::of_failed)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the place of an entry that failed in an earlier run; `None` if it belongs to no item of the job.
-    fn place_of_failed(&self, root: u16, source: &EntryPath) -> Option<SharePlace> {
-        let is_of =
-            |item: &&JobItem| item.root == root && (item.source.is_root() || source.is_within(&item.source));
-        let item = self.shared.setup.job.items.iter().find(is_of)?;
-        let mut below = source.names().skip(item.source.names().count());
-        let target = below.try_fold(item.target.clone(), |path, name| path.join(name).ok())?;
-        let top_names = u16::try_from(item.target.names().count()).unwrap_or(u16::MAX);
-        Some(SharePlace { root, source: source.clone(), target, top_names })
+        names.chunk_by(are_siblings).try_for_each(|names| self.begin_names(names))
     }
 
     /// Begins to copy a directory with everything below it.
@@ -63,21 +37,55 @@ impl Worker<'_> {
         self.begin_directory((origins, target.clone()), &metadata, there.as_ref(), Some(share))
     }
 
-    /// Begins to copy entries of one directory.
-    fn begin_places(
-        &mut self,
-        places: &[&SharePlace],
-        node: fn(Origin, EntryPath, u16) -> Arc<DirectoryNode>,
-    ) -> Result<()> {
-        let Some(first) = places.first() else { return Ok(()) };
-        let (directory, _) = first.source.split_last().ok_or_else(unexpected)?;
-        let (target_directory, _) = first.target.split_last().ok_or_else(unexpected)?;
-        let origin = Origin::whole(first.root, directory);
+    /// Begins to copy an entry by itself.
+    fn begin_entry(&mut self, EntryShare { root, source }: &EntryShare) -> Result<()> {
+        let job = self.shared.setup.job;
+        let has_it = |item: &&JobItem| item.root == *root && source.is_within(&item.source);
+        let item = job.items.iter().filter(has_it).max_by_key(|item| item.source.names().count());
+        let item = item.ok_or_else(not_there)?;
+        let metadata = self.look_at(*root, source)?;
+        let Some((above, name)) = source.split_last().filter(|_| *source != item.source) else {
+            return self.begin_group(&[(item, metadata)]);
+        };
+        let mut names = source.names().skip(item.source.names().count());
+        let target = names.try_fold(item.target.clone(), |path, name| path.join(name))?;
+        let (target_above, _) = target.split_last().ok_or_else(unexpected)?;
+        let attributes = self.look_at(*root, &above)?.attributes();
+        let there = self.look_at_target(&target)?;
+        let listing = |metadata: Option<EntryMetadata>| -> Result<Listing> {
+            let mut listing = Listing::with_capacity(1);
+            metadata.map(|metadata| listing.push(name, metadata)).transpose()?;
+            listing.mark_exact();
+            Ok(listing)
+        };
+        let top_names = u16::try_from(item.target.names().count()).unwrap_or(u16::MAX);
+        let place = SharePlace { root: *root, source: above.clone(), target: target_above, top_names };
+        // Where the time of an upload proves something, writing into a directory does not change its attributes.
+        let attributes = (!self.shared.evidence.needs_settled()).then_some(attributes);
+        let node = DirectoryNode::given(
+            &DirectoryShare { place, is_above_settled: false },
+            (attributes, CountedDirectory::Not),
+            (TouchedAttributes::Not, DirectoryProof::NotNeeded, None),
+        );
+        let mut source = listing(Some(metadata))?;
+        self.check_inodes(&Origin::whole(*root, above), &mut source)?;
+        let parts = [OriginListing::whole(0, source)];
+        self.join(&node, &parts, (Some(&listing(there)?), &Prefetched::default()), None)
+    }
+
+    /// Begins to copy names of one directory.
+    fn begin_names(&mut self, names: &[NameShare]) -> Result<()> {
+        let Some(place) = names.first().map(|first| &first.place) else { return Ok(()) };
+        let (directory, _) = place.source.split_last().ok_or_else(unexpected)?;
+        let (target_directory, _) = place.target.split_last().ok_or_else(unexpected)?;
+        let origin = Origin::whole(place.root, directory);
         let (mut source, mut target) =
-            (Listing::with_capacity(places.len()), Listing::with_capacity(places.len()));
-        let asked: Vec<_> = places.iter().map(|place| (place.root, place.source.clone())).collect();
-        let found = self.stat_all(&asked)?;
-        for (SharePlace { source: path, target: target_path, .. }, found) in places.iter().zip(found) {
+            (Listing::with_capacity(names.len()), Listing::with_capacity(names.len()));
+        let places: Vec<_> = names.iter().map(|name| (name.place.root, name.place.source.clone())).collect();
+        let found = self.stat_all(&places)?;
+        for (SharePlace { source: path, target: target_path, .. }, found) in
+            names.iter().map(|name| &name.place).zip(found)
+        {
             let there = match found {
                 Ok(Some(metadata)) => self.look_at_target(target_path).map(|there| (metadata, there)),
                 Ok(None) => Err(not_there()),
@@ -100,7 +108,7 @@ impl Worker<'_> {
         target.mark_exact();
         self.check_inodes(&origin, &mut source)?;
         self.by_name(&mut source)?;
-        let node = node(origin, target_directory, first.top_names);
+        let node = DirectoryNode::of_names(origin, target_directory, place.top_names);
         let parts = [OriginListing::whole(0, source)];
         self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
     }
@@ -165,11 +173,11 @@ impl Worker<'_> {
     }
 }
 
-/// Returns true if two entries are in one directory.
-fn are_siblings(one: &SharePlace, other: &SharePlace) -> bool {
-    let parent = |place: &SharePlace| {
+/// Returns true if two names are in one directory.
+fn are_siblings(one: &NameShare, other: &NameShare) -> bool {
+    let parent = |name: &NameShare| {
         let parent = |path: &EntryPath| path.split_last().map(|(parent, _)| parent);
-        (place.root, parent(&place.source), parent(&place.target), place.top_names)
+        (name.place.root, parent(&name.place.source), parent(&name.place.target), name.place.top_names)
     };
     parent(one) == parent(other)
 }

@@ -23,6 +23,7 @@ use crate::local::file_system::{Stability, is_network, keeps_change_times, stabi
 use crate::local::ownership::may_set_times;
 use crate::local::resolve_beneath::TreeRoot;
 use crate::local::run_mark::{NAMES, RunMark, examine, read, write};
+use crate::local::thread_budget::many;
 
 /// The maximum amount in seconds by which a clock may be set back during a run.
 const CLOCK_MARGIN_S: i64 = 60;
@@ -48,6 +49,8 @@ struct MarkState {
     own: Option<LockedMark>,
     /// The marks of other runs, wherever they were found.
     left: Vec<ForeignMark>,
+    /// True if each look at a name is a request to a file server.
+    on_network: bool,
 }
 
 /// A mark whose lock this process holds.
@@ -75,14 +78,13 @@ impl RunMarks {
     /// Reads the marks at the paths of a grant and above them.
     pub(crate) fn look(root: &TreeRoot, grant: &Grant) -> Self {
         let marks = Self::default();
-        let mut state = MarkState::default();
+        let mut state = MarkState { on_network: is_network(root.fd().as_fd()), ..MarkState::default() };
         for path in places(grant) {
             if let Ok(directory) = open_readable(root, &path) {
                 state.look_into(&Arc::new(directory), &path, grant.is_in_tree(&path));
             }
         }
-        let above = if is_network(root.fd().as_fd()) { ABOVE_ON_NETWORK_MAX } else { ABOVE_MAX };
-        state.look_above(root, above);
+        state.look_above(root);
         marks.has_doubts.store(state.has_doubts(), Ordering::Release);
         *marks.state() = state;
         marks
@@ -188,8 +190,12 @@ impl MarkState {
     /// Reads the marks in a directory. They are about everything at and below `path`.
     fn look_into(&mut self, directory: &Arc<OwnedFd>, path: &EntryPath, is_covered: bool) {
         let mut life = None;
-        for name in NAMES.iter() {
-            let Some(mark) = examine(directory.as_fd(), name) else { continue };
+        let examined = match self.on_network {
+            true => many(NAMES.len(), || (), |(), slot| examine(directory.as_fd(), &NAMES[slot])),
+            false => NAMES.iter().map(|name| examine(directory.as_fd(), name)).collect(),
+        };
+        for (name, mark) in NAMES.iter().zip(examined) {
+            let Some(mark) = mark else { continue };
             if self.left.iter().any(|left| left.name == name.as_slice() && same(&left.directory, directory)) {
                 continue;
             }
@@ -202,7 +208,8 @@ impl MarkState {
     }
 
     /// Reads the marks in the root and in the directories above it on the same file system.
-    fn look_above(&mut self, root: &TreeRoot, most: usize) {
+    fn look_above(&mut self, root: &TreeRoot) {
+        let most = if self.on_network { ABOVE_ON_NETWORK_MAX } else { ABOVE_MAX };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(mut here) = openat(root.fd(), c".", flags, Mode::empty()).map(Arc::new) else { return };
         for _ in 0..=most {
@@ -457,6 +464,46 @@ mod tests {
         marks.end(&JOB, true, true).unwrap();
         assert!(names(folder.path()).is_empty());
         assert_eq!(folder.path().metadata().unwrap().modified().unwrap(), before);
+    }
+
+    /// Many processes copy one tree together, each with marks of its leases.
+    #[test]
+    fn runs_with_parts_of_a_job_have_marks_of_their_own() {
+        let (folder, grant) = (folder(), Grant::everything());
+        let root = TreeRoot::open(folder.path()).unwrap();
+        if stability(root.fd().as_fd()) == Stability::Memory {
+            return;
+        }
+        let job = |lease: u8| {
+            let mut job = JOB;
+            job[8..16].fill(lease);
+            job
+        };
+        let runs: Vec<_> = (0..20)
+            .map(|lease| {
+                let marks = RunMarks::look(&root, &grant);
+                assert!(!marks.begin(&root, &grant, &job(lease)) && !marks.has_doubts(), "{lease}");
+                marks
+            })
+            .collect();
+        // One of them is killed, and its machine as well.
+        let place = folder.path().join(OsStr::from_bytes(&NAMES[7]));
+        let mut bytes = fs::read(&place).unwrap();
+        for (lease, marks) in (0..).zip(runs) {
+            if lease != 7 {
+                marks.end(&job(lease), true, false).unwrap();
+            }
+        }
+        bytes[80] ^= 1;
+        let sum = crc64(&bytes[..MARK_BYTES - 8]).to_le_bytes();
+        bytes[MARK_BYTES - 8..].copy_from_slice(&sum);
+        fs::write(&place, bytes).unwrap();
+        let next = RunMarks::look(&root, &grant);
+        assert!(next.has_doubts() && names(folder.path()).len() == 1);
+        next.end(&job(21), true, false).unwrap();
+        assert!(next.has_doubts(), "not all of the job was examined");
+        next.end(&job(21), true, true).unwrap();
+        assert!(!next.has_doubts() && names(folder.path()).is_empty());
     }
 
     #[test]

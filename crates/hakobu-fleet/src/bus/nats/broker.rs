@@ -143,10 +143,14 @@ impl NatsBrokerBus {
         limit: Duration,
     ) -> Result<Vec<u8>> {
         let request = Request::new().payload(frame(header, data)?.into()).timeout(Some(limit));
-        let asking = client.send_request(self.subject.clone(), request);
-        // Sending waits as well if the connection is lost meanwhile.
-        let answer = tokio::time::timeout(limit, asking).await;
-        let Ok(answer) = answer else { return Err(self.no_answer()) };
+        let mut losses = self.link.losses();
+        let answer = tokio::select! {
+            answer = client.send_request(self.subject.clone(), request) => answer,
+            // The answer may be lost with the connection.
+            _ = losses.changed() => return Err(lost("the connection to NATS was lost")),
+            // Sending waits as well.
+            () = tokio::time::sleep(limit) => return Err(self.no_answer()),
+        };
         answer.map(|message| message.payload.to_vec()).map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders => {
                 let words = format!("no control plane answers for the group {}", self.group);

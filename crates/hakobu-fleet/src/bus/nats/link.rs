@@ -25,12 +25,20 @@ pub struct NatsLink {
     place: String,
     state: Mutex<NatsState>,
     client: watch::Sender<Option<Client>>,
+    /// The number of times that a connection was lost.
+    losses: watch::Sender<u64>,
     observer: LinkObserver,
 }
 
 impl NatsLink {
     pub(super) fn new(place: String, observer: LinkObserver) -> Self {
-        Self { place, state: Mutex::default(), client: watch::Sender::new(None), observer }
+        Self {
+            place,
+            state: Mutex::default(),
+            client: watch::Sender::new(None),
+            losses: watch::Sender::new(0),
+            observer,
+        }
     }
 
     /// Returns the state.
@@ -53,6 +61,11 @@ impl NatsLink {
         there.clone()
     }
 
+    /// Watches the losses of the connection: what is asked then is never answered.
+    pub(super) fn losses(&self) -> watch::Receiver<u64> {
+        self.losses.subscribe()
+    }
+
     pub(super) fn set_client(&self, client: Client) {
         self.client.send_replace(Some(client));
     }
@@ -67,6 +80,7 @@ impl NatsLink {
 
     /// Notes that there is no connection, and why.
     pub(super) fn is_down(&self, cause: &str) {
+        self.losses.send_modify(|losses| *losses += 1);
         if self.change(false, Some(cause.to_owned())) {
             self.tell(format!("no connection to NATS at {}: {cause}; trying again", self.place));
         }

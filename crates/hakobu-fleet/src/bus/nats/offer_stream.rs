@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
-use async_nats::jetstream::context::PublishAckFuture;
+use async_nats::jetstream::context::{GetStreamByNameErrorKind, PublishAckFuture};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{Context, context::ContextBuilder};
@@ -137,7 +137,11 @@ impl OfferStream {
             None => 1,
         });
         let subject = subjects::offers(&self.group);
-        let there = context.stream_by_subject(subject.as_str()).await.ok();
+        let there = match context.stream_by_subject(subject.as_str()).await {
+            Ok(name) => Some(name),
+            Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => None,
+            Err(error) => return Err(error.to_string()),
+        };
         let stream = match there {
             Some(name) if subjects::is_stream(&self.group, &name) => name,
             Some(name) => return Err(format!("the stream {name} takes the subject {subject}: delete it")),

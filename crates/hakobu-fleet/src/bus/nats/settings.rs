@@ -67,7 +67,7 @@ impl NatsOptions {
             (None, Some(_)) => return Err(usage("a password needs a user")),
         };
         let encrypts = self.authorities.is_some() || identity.is_some() || servers.iter().any(is_tls);
-        for server in servers.iter().filter(|server| !encrypts && !is_loopback(server)) {
+        if let Some(server) = servers.iter().find(|server| !encrypts && !is_loopback(server)) {
             let words = format!("the connection to {server} would not be encrypted", server = shown(server));
             let hint = "write tls:// instead of nats://, and name the certificate authority unless the system \
                         trusts it; without encryption only servers on this machine are possible";

@@ -42,7 +42,7 @@ impl BrokerLog {
         let (broker, group) = (self.broker.as_str(), self.group.as_str());
         let line = JsonLine { schema: SCHEMA, time: now(), level: "note", broker, group, message: words };
         if let Ok(line) = one_line(&line) {
-            output::print(line.as_bytes());
+            output::print(format!("{line}\n").as_bytes());
         }
     }
 }

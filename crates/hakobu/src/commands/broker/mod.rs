@@ -21,6 +21,8 @@ use crate::{exit, signals};
 
 /// The time between two looks at whether the broker has to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The time to wait for the first connection.
+const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs a broker until it is asked to end; returns the exit code.
 pub fn broker(typed: &BrokerArguments) -> u8 {
@@ -42,17 +44,19 @@ fn run(typed: &BrokerArguments) -> Result<()> {
         signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
     let log = Arc::new(BrokerLog::new(typed.json, name.as_str(), group.as_str()));
     let version = env!("CARGO_PKG_VERSION");
-    log.note(&format!("broker {name} of group {group}, hakobu {version}, {} units at a time", typed.slots));
+    log.note(&format!("broker {name} of group {group}, hakobu {version}"));
     let bus = Arc::new(NatsBrokerBus::start(settings, group.clone(), name.clone(), log.clone())?);
     if let Some(address) = typed.health {
         health::listen(address, bus.clone(), (name.to_string(), group.to_string()))?;
     }
+    wait_for_connection(&bus, &ending);
     let worker = Worker::new(
         WorkerSettings { name, version: version.to_owned(), slots: typed.slots, process: random_number()? },
         (bus, Arc::new(crate::fleet_reader::FleetReader)),
         (Arc::new(MachineClock), log.clone()),
         (ending.clone(), stopping.clone()),
-    );
+    )
+    .with_errands(Arc::new(crate::fleet_errands::LocalErrands));
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -63,6 +67,18 @@ fn run(typed: &BrokerArguments) -> Result<()> {
     });
     log.note("the broker has ended");
     Ok(())
+}
+
+/// Waits a moment for the first connection, so that a broker that starts well has nothing to complain about.
+fn wait_for_connection(bus: &NatsBrokerBus, ending: &AtomicBool) {
+    let ends = Instant::now() + START_LIMIT;
+    while Instant::now() < ends && !ending.load(Ordering::Acquire) {
+        let state = bus.state();
+        if state.is_connected || state.trouble.is_some() {
+            return;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Has the broker give its work back if it does not finish in time.

@@ -21,6 +21,8 @@ mod request;
 mod store_page;
 
 use self::arguments::ProbeArguments;
+pub(crate) use self::json::json;
+pub(crate) use self::store_page::json as store_json;
 use crate::commands::shared::looking;
 use crate::exit;
 use crate::report::page::{PageSection, ReportPage};
@@ -63,7 +65,7 @@ fn stores(typed: &ProbeArguments, request: &ProbeRequest) -> u8 {
         let page = store_page::page(&probed);
         write_page(typed, &page)?;
         let shown = match typed.json {
-            true => store_page::json(&probed)?,
+            true => store_json(&probed)?,
             false => text::write(&page),
         };
         Ok((shown, None))
@@ -81,7 +83,7 @@ fn shown(typed: &ProbeArguments, probed: &ProbeResults, machines: &Machines) -> 
     let page = page::page(probed, machines);
     write_page(typed, &page)?;
     match typed.json {
-        true => json::json(probed),
+        true => json(probed),
         false => Ok(text::write(&page)),
     }
 }

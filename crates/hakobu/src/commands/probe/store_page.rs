@@ -151,7 +151,7 @@ fn tree_facts(tree: &StoreTree, fact: &mut impl FnMut(&str, String)) {
 ///
 /// # Errors
 /// None that is known; serialising could fail.
-pub(super) fn json(probed: &StoreProbeResults) -> Result<String> {
+pub(crate) fn json(probed: &StoreProbeResults) -> Result<String> {
     let place = |name: &[u8]| {
         let (path, base64) = text_and_base64(name);
         let mut place = object!({ "path": (!name.is_empty()).then_some(path) });

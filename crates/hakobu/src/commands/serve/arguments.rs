@@ -49,6 +49,12 @@ pub struct ServeArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8420")]
     pub listen: SocketAddr,
 
+    /// Name of this host that requests may use; repeat it for several
+    ///
+    /// Addresses and localhost need none. Requests for other names are refused, as pages of other sites could send them
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+
     /// Certificate chain for TLS, as PEM; needed beyond this machine
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_certificate: Option<PathBuf>,
@@ -56,10 +62,6 @@ pub struct ServeArguments {
     /// Private key for TLS, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
-
-    /// Name by which browsers reach this host; may be given several times
-    #[arg(long, value_name = "NAME")]
-    pub host: Vec<String>,
 
     /// Group of the built-in broker
     #[arg(long, value_name = "NAME", default_value = "local")]

@@ -23,6 +23,8 @@ use hakobu_fleet::tls_listener::may_do_without_tls;
 use hakobu_fleet::worker::WorkerSettings;
 
 use self::arguments::ServeArguments;
+use crate::fleet_errands::LocalErrands;
+use crate::fleet_reader::FleetReader;
 use crate::{exit, messages, output, signals};
 
 /// The duration of a lease.
@@ -83,8 +85,11 @@ fn run(typed: &ServeArguments) -> Result<()> {
         nats: nats_groups(typed)?,
         broker: built_in_broker(typed)?,
     };
-    let parts =
-        ServiceParts { reader: Arc::new(crate::fleet_reader::FleetReader), observer: Arc::new(NoticeLines) };
+    let parts = ServiceParts {
+        reader: Arc::new(FleetReader),
+        errands: Arc::new(LocalErrands),
+        observer: Arc::new(NoticeLines),
+    };
     let ending = signals::cancel_flag().map_err(|error| Error::io("installing signal handlers", &error))?;
     ControlService::new(settings, parts)?.run(&ending)
 }

@@ -8,6 +8,6 @@ pub(crate) mod lanes;
 pub mod limits;
 pub mod login;
 pub(crate) mod looking;
-pub(crate) mod nats;
+pub mod nats;
 pub mod rules;
 pub mod store;

@@ -1,0 +1,68 @@
+//! `fleet brokers`.
+
+use clap::Subcommand;
+use hakobu_core::error::Result;
+use hakobu_fleet::api::fleet_view::BrokerView;
+use hakobu_fleet::client::{FleetClient, escaped};
+
+use super::printing::{json_lines, name_of, table, time};
+
+/// The maximum number of brokers that are listed.
+const LISTED_MAX: usize = 10_000;
+
+/// The actions on brokers.
+#[derive(Debug, Subcommand)]
+pub enum BrokersVerb {
+    /// List brokers
+    List {
+        /// Only those of a group
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+    },
+    /// Have a broker take no further units; it ends those that it has
+    Drain {
+        /// Name of the broker
+        name: String,
+    },
+    /// Let a broker take units again
+    Undrain {
+        /// Name of the broker
+        name: String,
+    },
+    /// Forget a broker that is away
+    Forget {
+        /// Name of the broker
+        name: String,
+    },
+}
+
+/// Carries out an action; returns what is to be printed.
+pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> Result<String> {
+    let order = |method: &str, name: &str, action: &str| {
+        let path = format!("/api/v1/brokers/{}{action}", escaped(name.as_bytes()));
+        client.order(method, &path, None::<&()>).map(|()| String::new())
+    };
+    match verb {
+        BrokersVerb::List { group } => {
+            let query: Vec<_> = group.as_deref().map(|group| ("group", group)).into_iter().collect();
+            let brokers: Vec<BrokerView> = client.list("/api/v1/brokers", &query, LISTED_MAX)?;
+            if json {
+                return json_lines(&brokers);
+            }
+            let rows = brokers.iter().map(|broker| {
+                [
+                    broker.name.clone(),
+                    broker.group.clone(),
+                    name_of(&broker.state),
+                    format!("{}/{}", broker.units, broker.slots),
+                    broker.version.clone(),
+                    time(Some(broker.last_seen_ms)),
+                ]
+            });
+            Ok(table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "LAST SEEN"], rows))
+        }
+        BrokersVerb::Drain { name } => order("POST", name, "/drain"),
+        BrokersVerb::Undrain { name } => order("POST", name, "/undrain"),
+        BrokersVerb::Forget { name } => order("DELETE", name, ""),
+    }
+}

@@ -1,0 +1,73 @@
+//! `fleet login`.
+
+use std::io::{IsTerminal, Read};
+
+use clap::Args;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_fleet::api::fleet_view::{TokenInput, TokenSecret};
+use hakobu_fleet::client::FleetClient;
+use hakobu_fleet::secret_bytes::SecretBytes;
+use hakobu_fleet::token::TokenRole;
+use serde_json::Value;
+
+use super::connection::{FleetConnection, FleetLogin, read_file, token_in};
+use crate::{messages, output};
+
+/// The time for which the token of a login is valid in seconds: 90 days.
+const VALID_FOR_S: u64 = 90 * 86_400;
+/// The maximum length of a token on standard input in bytes.
+const TOKEN_BYTES_MAX: u64 = 4096;
+
+/// The arguments of `fleet login`.
+#[derive(Debug, Args)]
+pub struct LoginToFleet {
+    /// Address of the control plane
+    #[arg(value_name = "URL")]
+    pub url: String,
+}
+
+/// Keeps an address and a token. A token with the role admin is exchanged for one of this login, so that one that is valid once
+/// can be used as well.
+pub(super) fn login(typed: &LoginToFleet, connection: &FleetConnection) -> Result<()> {
+    let token = match &connection.token_file {
+        Some(file) => token_in(&read_file(file)?),
+        None => typed_token()?,
+    };
+    let authorities = connection.tls_ca.as_deref().map(read_file).transpose()?;
+    let text = String::from_utf8_lossy(token.expose()).into_owned();
+    let client = FleetClient::new(&typed.url, token, authorities.as_deref())?;
+    let label = format!("login {}", machine_name());
+    let input =
+        TokenInput { label, role: TokenRole::Admin, valid_for_s: Some(VALID_FOR_S), is_single_use: false };
+    let token = match client.send::<TokenSecret>("POST", "/api/v1/tokens", &input) {
+        Ok(made) => made.secret,
+        Err(error) if error.kind == ErrorKind::PermissionDenied => text,
+        Err(error) => return Err(error),
+    };
+    let tls_ca = connection.tls_ca.as_deref().map(std::path::absolute).transpose();
+    let tls_ca = tls_ca.map_err(|error| Error::io("reading the file", &error))?;
+    let login = FleetLogin { server: client.server().to_owned(), token: token.clone(), tls_ca };
+    let client =
+        FleetClient::new(&login.server, SecretBytes::new(token.into_bytes()), authorities.as_deref())?;
+    let session: Value = client.get("/api/v1/session")?;
+    let path = login.save()?;
+    let role = session["role"].as_str().unwrap_or_default();
+    let words = format!("signed in with the role {role}; the token is in {}", path.display());
+    output::tell_translated(&messages::note(&words));
+    Ok(())
+}
+
+fn typed_token() -> Result<SecretBytes> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        output::tell_translated(&messages::note("paste the token, then press Enter and Ctrl-D"));
+    }
+    let mut bytes = Vec::new();
+    let read = stdin.lock().take(TOKEN_BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(|error| Error::io("reading the token", &error))?;
+    Ok(token_in(&bytes))
+}
+
+fn machine_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,190 @@
+//! `fleet run`: what it shows and asks for, apart from following a run.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+
+use hakobu_core::error::Result;
+use hakobu_fleet::api::relationships::RunNumber;
+use hakobu_fleet::api::run_view::{FailureView, RunComparison, RunDetail, RunView};
+use hakobu_fleet::client::FleetClient;
+
+use super::printing::{NOTHING, bytes, count, json_lines, json_object, name_of, span, table, text, time};
+use super::relationships::named;
+use super::runs::RunVerbs;
+use super::watching::progress_words;
+
+/// Carries out an action; returns what is to be printed.
+pub(super) fn run(client: &FleetClient, verb: &RunVerbs, json: bool) -> Result<String> {
+    let order = |id: &u64, action: &str| {
+        client.order("POST", &format!("/api/v1/runs/{id}/{action}"), None::<&()>).map(|()| String::new())
+    };
+    match verb {
+        RunVerbs::List { relationship, state, count } => {
+            let relationship = relationship.as_deref().map(|name| named(client, name)).transpose()?;
+            list(client, relationship.map(|one| one.id), (state.as_deref(), *count), json)
+        }
+        RunVerbs::Show { id } => {
+            let detail: RunDetail = client.get(&format!("/api/v1/runs/{id}"))?;
+            if json { json_object(&detail) } else { Ok(shown(&detail)) }
+        }
+        RunVerbs::Cancel { id } => order(id, "cancel"),
+        RunVerbs::Pause { id } => order(id, "pause"),
+        RunVerbs::Resume { id } => order(id, "resume"),
+        RunVerbs::Retry { id } => {
+            let run: RunNumber = client.send("POST", &format!("/api/v1/runs/{id}/retry"), &())?;
+            if json { json_object(&run) } else { Ok(format!("{}\n", run.run)) }
+        }
+        RunVerbs::Report { id } => {
+            let report = client.get_bytes(&format!("/api/v1/runs/{id}/report"))?;
+            Ok(format!("{}\n", String::from_utf8_lossy(&report)))
+        }
+        RunVerbs::Failures { id, kind, path, count } => {
+            let mut query = Vec::new();
+            query.extend(kind.as_deref().map(|kind| ("kind", kind)));
+            query.extend(path.as_deref().map(|path| ("path", path)));
+            let path = format!("/api/v1/runs/{id}/failures");
+            let failures: Vec<FailureView> = client.list(&path, &query, *count)?;
+            if json {
+                return json_lines(&failures);
+            }
+            Ok(failure_table(&failures))
+        }
+        RunVerbs::Compare { id, other } => {
+            let compared: RunComparison = client.get(&format!("/api/v1/runs/{id}/compare/{other}"))?;
+            if json { json_object(&compared) } else { Ok(compared_words(&compared)) }
+        }
+        // Those have exit codes of their own.
+        RunVerbs::Start(_) | RunVerbs::Watch { .. } => Ok(String::new()),
+    }
+}
+
+fn list(
+    client: &FleetClient,
+    relationship: Option<u64>,
+    (state, most): (Option<&str>, usize),
+    json: bool,
+) -> Result<String> {
+    let relationship = relationship.map(|id| id.to_string());
+    let mut query = Vec::new();
+    query.extend(relationship.as_deref().map(|id| ("relationship", id)));
+    query.extend(state.map(|states| ("state", states)));
+    let runs: Vec<RunView> = client.list("/api/v1/runs", &query, most)?;
+    if json {
+        return json_lines(&runs);
+    }
+    let rows = runs.iter().map(|run| {
+        let done = run.progress.as_ref();
+        let entries = done.map_or(run.counters.entries_scanned, |done| done.entries_done);
+        let sent = done.map_or(run.counters.source_read_bytes, |done| done.bytes_done);
+        [
+            run.id.to_string(),
+            run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned()),
+            run.group.clone(),
+            name_of(&run.state),
+            time(Some(run.started_ms)),
+            run.ended_ms.map_or_else(|| NOTHING.to_owned(), |end| span(run.started_ms, end)),
+            count(entries),
+            bytes(sent),
+            count(run.failures),
+        ]
+    });
+    Ok(table(
+        ["RUN", "RELATIONSHIP", "GROUP", "STATE", "STARTED", "TIME", "ENTRIES", "BYTES", "FAILED"],
+        rows,
+    ))
+}
+
+fn shown(detail: &RunDetail) -> String {
+    let run = &detail.run;
+    let request = &detail.request;
+    let mut words: Vec<OsString> = vec![request.verb.name().into()];
+    words.extend(request.arguments.iter().map(OsString::from));
+    words.extend(request.sources.iter().chain([&request.target]).map(|place| OsString::from(text(place))));
+    let failures: Vec<String> =
+        detail.failures_by_kind.iter().map(|(kind, number)| format!("{kind} {}", count(*number))).collect();
+    let rows = [
+        ("run", run.id.to_string()),
+        ("relationship", run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned())),
+        ("group", run.group.clone()),
+        ("state", name_of(&run.state)),
+        ("phase", run.phase.clone()),
+        ("command", hakobu_core::shell::quote_all(&words)),
+        ("started", time(Some(run.started_ms))),
+        ("ended", time(run.ended_ms)),
+        (
+            "units",
+            format!("{} of {} done, {} under way", run.units.committed, run.units.added, run.units.leased),
+        ),
+        ("progress", progress_words(run)),
+        ("failed", if failures.is_empty() { "0".to_owned() } else { failures.join(", ") }),
+        (
+            "limits",
+            detail
+                .limits
+                .as_ref()
+                .map(super::limits::words)
+                .filter(|words| !words.is_empty())
+                .unwrap_or_else(|| NOTHING.to_owned()),
+        ),
+    ];
+    let mut shown: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
+    if let Some(error) = &detail.last_error {
+        let _ = writeln!(shown, "{:<13} {}", "last error", error.message);
+    }
+    let lanes = detail.brokers.iter().flat_map(|broker| {
+        broker.units.iter().map(|unit| {
+            [
+                broker.broker.clone(),
+                unit.unit.to_string(),
+                span(0, unit.running_ms),
+                count(unit.entries_done),
+                bytes(unit.bytes_done),
+                unit.lanes.to_string(),
+                unit.limited_by.clone(),
+            ]
+        })
+    });
+    let lanes: Vec<_> = lanes.collect();
+    if !lanes.is_empty() {
+        shown.push('\n');
+        shown.push_str(&table(["BROKER", "UNIT", "TIME", "ENTRIES", "BYTES", "LANES", "LIMITED BY"], lanes));
+    }
+    shown
+}
+
+fn failure_table(failures: &[FailureView]) -> String {
+    let rows = failures
+        .iter()
+        .map(|failure| [text(&failure.path), failure.error.kind.clone(), failure.error.message.clone()]);
+    table(["PATH", "KIND", "ERROR"], rows)
+}
+
+fn compared_words(compared: &RunComparison) -> String {
+    let (one, other) = (&compared.run, &compared.other);
+    let row = |name: &str, of: &dyn Fn(&RunView) -> String| [name.to_owned(), of(one), of(other)];
+    let rows = [
+        row("state", &|run| name_of(&run.state)),
+        row("started", &|run| time(Some(run.started_ms))),
+        ["time".to_owned(), span(0, compared.run_ms), span(0, compared.other_ms)],
+        row("entries", &|run| count(run.counters.entries_scanned)),
+        row("created", &|run| count(run.counters.entries_created)),
+        row("updated", &|run| count(run.counters.entries_updated)),
+        row("deleted", &|run| count(run.counters.entries_deleted)),
+        row("written", &|run| bytes(run.counters.target_written_bytes)),
+        row("failed", &|run| count(run.failures)),
+    ];
+    let (first, second) = (format!("RUN {}", one.id), format!("RUN {}", other.id));
+    let mut shown = table(["", &first, &second], rows);
+    for option in &compared.options {
+        let _ = writeln!(shown, "option {option}");
+    }
+    for (title, failures) in [
+        ("failed in the first alone", &compared.new_failures),
+        ("failed in the second alone", &compared.mended_failures),
+    ] {
+        if !failures.is_empty() {
+            let _ = write!(shown, "\n{title}:\n{}", failure_table(failures));
+        }
+    }
+    shown
+}

@@ -1,0 +1,126 @@
+//! `fleet run start` and `fleet run watch`.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::units::format_rate;
+use hakobu_fleet::api::relationships::RunNumber;
+use hakobu_fleet::api::run_view::{RunDetail, RunState, RunView};
+use hakobu_fleet::api::runs::RunInput;
+use hakobu_fleet::client::FleetClient;
+
+use super::printing::{bytes, count, json_object, name_of, span};
+use super::relationships::named;
+use super::request::request;
+use super::runs::StartArguments;
+use crate::exit::{FAILED, INTERRUPTED};
+use crate::output;
+use crate::render::json::one_line;
+
+/// The time between two looks at a run.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The time for which a control plane that does not answer is asked again.
+const AWAY_MAX: u32 = 120;
+/// The exit code of a run in which entries failed.
+const PARTIAL: u8 = 3;
+
+/// Starts a run; returns the exit code.
+pub(super) fn start(client: &FleetClient, typed: &StartArguments, json: bool) -> Result<u8> {
+    let run: RunNumber = match (&typed.name, &typed.group) {
+        (Some(name), _) => {
+            let path = format!("/api/v1/relationships/{}/runs", named(client, name)?.id);
+            client.send("POST", &path, &())?
+        }
+        (None, group) => {
+            let group = group.clone().unwrap_or_default();
+            let input = RunInput { group, request: request(&typed.command, typed.verify)? };
+            client.send("POST", "/api/v1/runs", &input)?
+        }
+    };
+    if typed.watch {
+        return watch(client, run.run, json);
+    }
+    let shown = if json { json_object(&run)? } else { format!("{}\n", run.run) };
+    Ok(output::print(shown.as_bytes()))
+}
+
+/// Follows a run until it ends; returns its exit code.
+pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
+    let is_terminal = std::io::stdout().is_terminal() && !json;
+    let (mut last, mut away) = (String::new(), 0);
+    loop {
+        let detail: Result<RunDetail> = client.get(&format!("/api/v1/runs/{id}"));
+        let detail = match detail {
+            Err(error) if is_away(&error) && away < AWAY_MAX => {
+                away += 1;
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            detail => detail?,
+        };
+        away = 0;
+        let run = &detail.run;
+        let line = match json {
+            true => one_line(run).map_err(|error| Error::io("writing JSON", &error))?,
+            false => format!("run {}: {}", run.id, progress_words(run)),
+        };
+        let is_end = run.ended_ms.is_some();
+        if line != last {
+            match is_terminal {
+                // The line is overwritten by the next one.
+                true => print!("\r\x1b[K{line}{}", if is_end { "\n" } else { "" }),
+                false => print!("{}\n", line.trim_end()),
+            }
+            if std::io::stdout().flush().is_err() {
+                return Ok(0);
+            }
+            last = line;
+        }
+        if is_end {
+            return Ok(match run.state {
+                RunState::Complete => 0,
+                RunState::Partial => PARTIAL,
+                RunState::Cancelled => INTERRUPTED,
+                _ => FAILED,
+            });
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn is_away(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut)
+}
+
+/// Describes how far a run is, in one line.
+pub(super) fn progress_words(run: &RunView) -> String {
+    let failed = match run.failures {
+        0 => String::new(),
+        failures => format!(", {} failed", count(failures)),
+    };
+    let Some(progress) = &run.progress else {
+        let time = run.ended_ms.map(|end| span(run.started_ms, end)).unwrap_or_default();
+        let counters = &run.counters;
+        return format!(
+            "{} after {time}: {} entries, {} written{failed}",
+            name_of(&run.state),
+            count(counters.entries_scanned),
+            bytes(counters.target_written_bytes),
+        );
+    };
+    let mut words = format!(
+        "{}, {}: {} of {} entries found, {}, {}, {} entries/s{failed}",
+        name_of(&run.state),
+        run.phase,
+        count(progress.entries_done),
+        count(progress.entries_found),
+        bytes(progress.bytes_done),
+        format_rate(progress.bytes_per_second as f64),
+        count(progress.entries_per_second),
+    );
+    if let Some(forecast) = &progress.forecast {
+        words.push_str(&format!(", ends {}", super::printing::time(Some(forecast.p50_ms))));
+    }
+    words
+}
