@@ -32,11 +32,7 @@ export async function start(): Promise<() => void> {
   mkdirSync(folder, { recursive: true })
   const data = join(folder, 'data')
   if (FAILURES > 0) execFileSync(FILL, [data, String(FAILURES)], { stdio: 'pipe' })
-  const port = 20_000 + (process.pid % 20_000)
-  const server = spawn(PROGRAM, ['serve', '--data', data, '--listen', `127.0.0.1:${port}`, '--slots', '2'], {
-    env: { ...process.env, HAKOBU_STATE: join(folder, 'state'), HAKOBU_SETTINGS: 'none', LANG: 'C.UTF-8' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  const server = launch(folder, 20_000 + (process.pid % 20_000))
   const stop = () => {
     server.kill('SIGTERM')
     rmSync(folder, { recursive: true, force: true })
@@ -54,8 +50,16 @@ export async function start(): Promise<() => void> {
   return stop
 }
 
+/** Starts a control plane that keeps everything in a folder. */
+export function launch(folder: string, port: number): ChildProcess {
+  return spawn(PROGRAM, ['serve', '--data', join(folder, 'data'), '--listen', `127.0.0.1:${port}`, '--slots', '2'], {
+    env: { ...process.env, HAKOBU_STATE: join(folder, 'state'), HAKOBU_SETTINGS: 'none', LANG: 'C.UTF-8' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
 /** Waits for the address that the control plane shows at its start. */
-function address(server: ChildProcess): Promise<string> {
+export function address(server: ChildProcess): Promise<string> {
   return new Promise((done, fail) => {
     let shown = ''
     const take = (chunk: Buffer) => {
