@@ -59,14 +59,3 @@ test('the audit log names who did what', async ({ admin }) => {
   await expect(row).toContainText('tests')
   await expect(row).toContainText('role viewer')
 })
-
-test('a lost connection is told, and the page goes on by itself', async ({ admin }) => {
-  await goTo(admin, 'brokers')
-  await expect(admin.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
-  const context = admin.context()
-  await context.setOffline(true)
-  await context.setOffline(false)
-  await admin.reload()
-  await expect(admin.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
-  await expect(admin.getByText('Connection to the control plane lost')).toHaveCount(0)
-})

@@ -34,7 +34,7 @@ async function fill(): Promise<Places> {
   const complete = await startRun(photos.id)
   await ended(complete)
   await ended(await startRun(photos.id))
-  const large = await relationship('research data', tree('research', 6000, 20_000), place('new/research'), { owner: 'storage team', limits: { version: 1, bytes_per_second: 2_000_000 } })
+  const large = await relationship('research data', tree('research', 6000, 20_000), place('new/research'), { owner: 'storage team', limits: { version: 1, bytes_per_second: 800_000 } })
   return { relationship: projects.id, partial, complete, live: await startRun(large.id) }
 }
 

@@ -1,14 +1,15 @@
 // Starts a control plane of its own for the tests, and calls its API as a program does.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 
 const TARGET = resolve(import.meta.dirname, '../..', process.env['CARGO_TARGET_DIR'] ?? 'target', 'debug')
 const PROGRAM = process.env['HAKOBU_PROGRAM'] ?? join(TARGET, 'hakobu')
-const FILL = process.env['HAKOBU_FILL_LEDGER'] ?? join(TARGET, 'examples/fill_ledger')
-export const FAILURES = 1_000_000
+const FILL = join(TARGET, 'examples/fill_ledger')
+/** The number of failures of the first run. Without any, there is no such run. */
+export const FAILURES = Number(process.env['HAKOBU_UI_FAILURES'] ?? 1_000_000)
 
 export interface Plane {
   url: string
@@ -27,14 +28,11 @@ export function plane(): Plane {
 
 export async function start(): Promise<() => void> {
   const base = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
-  const folder = mkdtempSync(join(base, 'hakobu-ui-'))
+  const folder = process.env['HAKOBU_UI_FOLDER'] ?? mkdtempSync(join(base, 'hakobu-ui-'))
+  mkdirSync(folder, { recursive: true })
   const data = join(folder, 'data')
-  execFileSync(FILL, [data, String(FAILURES)], { stdio: 'pipe' })
-  const port = 20_000 + (process.pid % 20_000)
-  const server = spawn(PROGRAM, ['serve', '--data', data, '--listen', `127.0.0.1:${port}`, '--slots', '2'], {
-    env: { ...process.env, HAKOBU_STATE: join(folder, 'state'), HAKOBU_SETTINGS: 'none', LANG: 'C.UTF-8' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  if (FAILURES > 0) execFileSync(FILL, [data, String(FAILURES)], { stdio: 'pipe' })
+  const server = launch(folder, 20_000 + (process.pid % 20_000))
   const stop = () => {
     server.kill('SIGTERM')
     rmSync(folder, { recursive: true, force: true })
@@ -52,8 +50,16 @@ export async function start(): Promise<() => void> {
   return stop
 }
 
+/** Starts a control plane that keeps everything in a folder. */
+export function launch(folder: string, port: number): ChildProcess {
+  return spawn(PROGRAM, ['serve', '--data', join(folder, 'data'), '--listen', `127.0.0.1:${port}`, '--slots', '2'], {
+    env: { ...process.env, HAKOBU_STATE: join(folder, 'state'), HAKOBU_SETTINGS: 'none', LANG: 'C.UTF-8' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
 /** Waits for the address that the control plane shows at its start. */
-function address(server: ChildProcess): Promise<string> {
+export function address(server: ChildProcess): Promise<string> {
   return new Promise((done, fail) => {
     let shown = ''
     const take = (chunk: Buffer) => {

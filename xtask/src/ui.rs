@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -52,7 +52,13 @@ pub fn run(args: &UiArgs) -> Result<()> {
         step(&ui, "playwright", &["test", "--project=tests"])?;
     }
     if args.pictures {
-        step(&ui, "playwright", &["test", "--project=pictures"])?;
+        // The run with a million failures is for tests alone, and the paths in pictures are short.
+        let folder = env::temp_dir().join("fleet");
+        ensure!(!folder.exists(), "{} is in the way of the pictures", folder.display());
+        let mut playwright = tool(&ui, "playwright");
+        playwright.args(["test", "--project=pictures"]).env("HAKOBU_UI_FAILURES", "0");
+        playwright.env("HAKOBU_UI_FOLDER", folder);
+        finish(playwright, "playwright")?;
     }
     Ok(())
 }
@@ -72,7 +78,7 @@ pub fn build(workspace: &Path) -> Result<()> {
 
 /// Returns the types of the API's calls.
 fn types(workspace: &Path) -> Result<Vec<u8>> {
-    let mut tool = Command::new(tool(&workspace.join(FOLDER), "openapi-typescript"));
+    let mut tool = tool(&workspace.join(FOLDER), "openapi-typescript");
     let types = tool.arg(workspace.join(DOCUMENT)).output().context("running openapi-typescript")?;
     ensure!(types.status.success(), "openapi-typescript: {}", String::from_utf8_lossy(&types.stderr));
     Ok(types.stdout)
@@ -94,27 +100,31 @@ fn install(ui: &Path) -> Result<()> {
     Ok(fs::write(note, lock)?)
 }
 
-fn tool(ui: &Path, name: &str) -> PathBuf {
-    ui.join("node_modules/.bin").join(name)
+/// Returns a command that runs a tool of the page, in its folder.
+fn tool(ui: &Path, name: &str) -> Command {
+    let mut tool = Command::new(ui.join("node_modules/.bin").join(name));
+    tool.current_dir(ui);
+    tool
 }
 
 fn step(ui: &Path, name: &str, arguments: &[&str]) -> Result<()> {
-    let status = Command::new(tool(ui, name)).args(arguments).current_dir(ui).status();
-    let status = status.with_context(|| format!("running {name}"))?;
+    let mut tool = tool(ui, name);
+    tool.args(arguments);
+    finish(tool, name)
+}
+
+fn finish(mut tool: Command, name: &str) -> Result<()> {
+    let status = tool.status().with_context(|| format!("running {name}"))?;
     ensure!(status.success(), "{name}: {status}");
     Ok(())
 }
 
-/// Builds the program with the page, and the one that fills a ledger for tests.
+/// Builds the program with the page, and the one that fills a ledger for tests: both as the tests of the workspace do, so that
+/// libraries are built once.
 fn build_program(workspace: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    for arguments in [&["-p", "hakobu"][..], &["-p", "hakobu-fleet", "--example", "fill_ledger"]] {
-        let status = Command::new(&cargo)
-            .args(["build", "--locked"])
-            .args(arguments)
-            .current_dir(workspace)
-            .status()?;
-        ensure!(status.success(), "cargo build {}: {status}", arguments.join(" "));
-    }
-    Ok(())
+    let mut build = Command::new(cargo);
+    build.args(["build", "--locked", "--workspace", "--bin", "hakobu", "--example", "fill_ledger"]);
+    build.current_dir(workspace);
+    finish(build, "cargo build")
 }

@@ -33,6 +33,9 @@ impl SettingError {
     /// Returns the error within a field that contains this one.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
+        if outer.is_empty() {
+            return self;
+        }
         self.field = match self.field.is_empty() {
             true => outer.to_owned(),
             false => format!("{outer}.{}", self.field),

@@ -75,7 +75,8 @@ export class PagedList<T> {
   /** Asks again for the pages that have these rows. */
   async refresh(first: number, last: number): Promise<void> {
     if (this.isLoading || this.error !== undefined) return
-    const shown = this.chunks.filter((chunk) => chunk.start <= last && first < chunk.start + chunk.count)
+    // An empty page may have rows now.
+    const shown = this.chunks.filter((chunk) => chunk.start <= Math.max(last, 0) && (first < chunk.start + chunk.count || chunk.count === 0))
     for (const chunk of shown) {
       try {
         const page = await this.load(chunk.after, PAGE_ITEMS)

@@ -26,20 +26,21 @@ export const session = {
   },
 }
 
-whenSignedOut(() => {
+function end(): void {
   if (state.session === undefined) return
   state.session = undefined
   state.hasEnded = true
   closeLive()
-})
+}
+whenSignedOut(end)
 
 /** Finds out who is signed in. */
 export async function readSession(): Promise<void> {
   try {
     state.session = await get(SESSION)
   } catch (error) {
-    state.session = undefined
     if (!(error instanceof ApiProblem && error.status === 401)) throw error
+    end()
   } finally {
     state.isKnown = true
   }

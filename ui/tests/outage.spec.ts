@@ -1,0 +1,37 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, goTo, test } from './page'
+import { address, launch, plane } from './server'
+
+test('a control plane that is killed is missed, and found again', async ({ browser }) => {
+  test.setTimeout(120_000)
+  const folder = mkdtempSync(join(plane().folder, 'outage-'))
+  const port = 41_000 + (process.pid % 10_000)
+  let server = launch(folder, port)
+  try {
+    const context = await browser.newContext({ locale: 'en-GB' })
+    const page = await context.newPage()
+    await page.goto(await address(server))
+    await expect(page.getByRole('heading', { name: 'Relationships', level: 1 })).toBeVisible()
+    await goTo(page, 'brokers')
+    await expect(page.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
+    const ended = new Promise((done) => server.once('exit', done))
+    server.kill('SIGKILL')
+    await ended
+    await expect(page.getByText('Connection to the control plane lost')).toBeVisible()
+    // What was there stays to be read.
+    await expect(page.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
+    server = launch(folder, port)
+    const first = await address(server)
+    // Sessions end with the control plane.
+    await expect(page.getByText('Your session has ended')).toBeVisible({ timeout: 30_000 })
+    await page.goto('about:blank')
+    await page.goto(first)
+    await expect(page.getByRole('heading', { name: 'Relationships', level: 1 })).toBeVisible()
+    await expect(page.getByText('Connection to the control plane lost')).toHaveCount(0)
+    await context.close()
+  } finally {
+    server.kill('SIGKILL')
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
