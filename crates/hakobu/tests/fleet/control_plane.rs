@@ -23,7 +23,8 @@ impl TestControlPlane {
     /// Starts a control plane without a broker of its own.
     pub fn start(folder: &Path, arguments: &[&str]) -> Self {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let (process, url, once) = spawn(folder, &arguments);
+        let mut process = spawn(folder, &arguments);
+        let (url, once) = address(&mut process);
         let client = client(&url, &once);
         let input = json!({ "label": "test", "role": "admin" });
         let made: Value = client.send("POST", "/api/v1/tokens", &input).unwrap();
@@ -40,8 +41,21 @@ impl TestControlPlane {
     /// Starts it again with the same folder.
     pub fn restart(&mut self) {
         self.kill();
-        let (process, url, _) = spawn(&self.folder, &self.arguments);
-        self.process = process;
+        self.process = spawn(&self.folder, &self.arguments);
+        let (url, _) = address(&mut self.process);
+        self.client = client(&url, &self.token);
+    }
+
+    /// Starts another control plane with the same ledger, which waits until it leads.
+    pub fn start_standby(&self, folder: &Path, more: &[&str]) -> TestProcess {
+        let more = more.iter().map(|argument| (*argument).to_owned());
+        spawn(folder, &self.arguments.iter().cloned().chain(more).collect::<Vec<_>>())
+    }
+
+    /// Has another one lead.
+    pub fn fail_over(&mut self, mut standby: TestProcess) {
+        let (url, _) = address(&mut standby);
+        self.process = standby;
         self.client = client(&url, &self.token);
     }
 
@@ -98,13 +112,17 @@ fn client(url: &str, token: &str) -> FleetClient {
     FleetClient::new(url, SecretBytes::new(token.as_bytes().to_vec()), None).unwrap()
 }
 
-/// Starts a process. Returns it with its address and the token that it shows.
-fn spawn(folder: &Path, arguments: &[String]) -> (TestProcess, String, String) {
+/// Starts a process.
+fn spawn(folder: &Path, arguments: &[String]) -> TestProcess {
     let log = folder.with_extension("log");
     let _has_none = std::fs::remove_file(&log);
     let mut command = Command::new(HAKOBU);
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder).args(arguments);
-    let mut process = TestProcess::start(command, &log);
+    TestProcess::start(command, &log)
+}
+
+/// Returns the address of a control plane that leads, and the token that it shows.
+fn address(process: &mut TestProcess) -> (String, String) {
     let mut shown = None;
     wait_until("the address of the control plane", SOON, || {
         assert_eq!(process.ended(), None, "{}", process.log());
@@ -116,6 +134,5 @@ fn spawn(folder: &Path, arguments: &[String]) -> (TestProcess, String, String) {
         });
         shown.is_some()
     });
-    let (url, token) = shown.unwrap();
-    (process, url, token)
+    shown.unwrap()
 }

@@ -1,9 +1,10 @@
 //! Processes of a fleet that are killed, stopped or cut off in the middle of a run.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::postgres::PostgresServer;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use crate::relay::relay;
 use crate::small_fleet::{OPERATIONS, SmallFleet, entries_of};
 use crate::streams::delete_streams;
 
-/// What a broker says of a unit that others have.
+/// The words of a broker about a unit that others have.
 const LOST: &str = "a unit is no longer this broker's";
 
 fn count(view: &Value, name: &str) -> u64 {
@@ -29,7 +30,7 @@ fn killed_brokers_cost_the_work_of_their_units() {
         fleet.wait_for_work(run, &name);
         sleep(Duration::from_millis(round * 137 % 400));
         fleet.broker(&name).kill();
-        // What it last told, and what it found since: at most two reports of all operations.
+        // Those that it told of last, and those since: at most as many as operations are allowed in a second.
         begun += entries_of(&fleet.control.run(run), &name) + u64::from(OPERATIONS);
         fleet.add_broker(&format!("b{}", round + 2));
     }
@@ -104,6 +105,31 @@ fn brokers_go_on_while_the_control_plane_is_away() {
     let view = fleet.finish(run);
     assert_eq!(count(&view, "entries_updated"), 0, "{view:#}");
     for broker in ["b0", "b1", "b2"] {
+        assert!(!fleet.broker(broker).log().contains(LOST), "{}", fleet.broker(broker).log());
+    }
+}
+
+#[test]
+fn a_standby_leads_soon_after_the_leader_was_killed() {
+    let database = PostgresServer::start().unwrap();
+    let url = database.url();
+    let mut fleet = SmallFleet::start_with(30, 2, &["--ledger", &url]);
+    let key = fleet.path("control/key");
+    let more = ["--name", "standby", "--key-file", key.to_str().unwrap()];
+    let standby = fleet.control.start_standby(&fleet.path("standby"), &more);
+    let run = fleet.start_slowly();
+    fleet.wait_for_work(run, "b0");
+    fleet.wait_for_work(run, "b1");
+    wait_until("the standby", SOON, || standby.log().contains("this one waits"));
+    fleet.control.kill();
+    let killed = Instant::now();
+    fleet.control.fail_over(standby);
+    println!("it leads after {:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
+    fleet.control.wait_for_brokers(2);
+    let view = fleet.finish(run);
+    assert_eq!(count(&view, "entries_updated"), 0, "{view:#}");
+    for broker in ["b0", "b1"] {
         assert!(!fleet.broker(broker).log().contains(LOST), "{}", fleet.broker(broker).log());
     }
 }

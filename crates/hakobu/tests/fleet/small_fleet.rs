@@ -36,17 +36,26 @@ pub struct SmallFleet {
 impl SmallFleet {
     /// Starts a control plane with leases of so many seconds, and brokers `b0`, `b1`, ….
     pub fn start(lease_seconds: u32, brokers: usize) -> Self {
+        Self::start_with(lease_seconds, brokers, &[])
+    }
+
+    /// Starts them with further arguments of the control plane.
+    pub fn start_with(lease_seconds: u32, brokers: usize, more: &[&str]) -> Self {
         let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
         let nats = NatsServer::start(&NatsConfiguration::default()).unwrap();
         let (url, lease) = (nats.url(), lease_seconds.to_string());
         let arguments =
             ["--no-broker", "--nats", &url, "--nats-group", GROUP, "--lease-seconds", lease.as_str()];
-        let control = TestControlPlane::start(&place.path().join("control"), &arguments);
+        let control = TestControlPlane::start(&place.path().join("control"), &[&arguments, more].concat());
         let mut fleet = Self { brokers: BTreeMap::new(), control, nats, place };
         make_tree(&fleet.source());
         (0..brokers).for_each(|number| fleet.add_broker(&format!("b{number}")));
         fleet.control.wait_for_brokers(brokers);
         fleet
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
     }
 
     pub fn source(&self) -> PathBuf {

@@ -74,7 +74,7 @@ pub struct ServeArguments {
     /// Time without word from a broker after which others do its work
     ///
     /// A broker changes nothing more three quarters of it after the control plane last answered
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub lease_seconds: u64,
 
     /// Work on nothing; other brokers do
