@@ -8,15 +8,18 @@
 mod active_run;
 mod announcements;
 mod calls;
-mod doubts;
 mod credentials;
+mod doubtful;
+mod doubts;
 mod errands;
 mod fleet_limits;
 mod live_broker;
 mod phases;
 mod runs;
 mod saved_limits;
+mod schedule_plans;
 mod schedules;
+mod silent_brokers;
 mod splitting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,9 +72,9 @@ pub struct Leader {
     /// The limits of groups.
     group_limits: BTreeMap<GroupName, LimitsSetting>,
     errands: ErrandDesk,
-    plans: schedules::SchedulePlans,
-    doubts: doubts::LeaderDoubts,
-    announcements: announcements::Announcements,
+    plans: schedule_plans::SchedulePlans,
+    doubts: doubtful::LeaderDoubts,
+    announcements: silent_brokers::Announcements,
     /// The keys of sealed credentials.
     keys: Option<Arc<SealingKeys>>,
     /// The credentials of relationships with runs under way, as last read.
@@ -138,7 +141,7 @@ impl Leader {
                 run.leased.insert(unit.key.unit, leased);
             }
         }
-        let plans = schedules::SchedulePlans::read(&mut *ledger, clock.moment())?;
+        let plans = schedule_plans::SchedulePlans::read(&mut *ledger, clock.moment())?;
         let (brokers, last_run, group_limits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut leader = Self {
             ledger,
@@ -152,8 +155,8 @@ impl Leader {
             group_limits,
             errands: ErrandDesk::default(),
             plans,
-            doubts: doubts::LeaderDoubts::default(),
-            announcements: announcements::Announcements::default(),
+            doubts: doubtful::LeaderDoubts::default(),
+            announcements: silent_brokers::Announcements::default(),
             keys: None,
             credentials: BTreeMap::new(),
             ledger_error: None,

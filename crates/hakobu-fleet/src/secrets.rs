@@ -54,7 +54,7 @@ impl SecretPlaces {
         let whole = folder.canonicalize().map_err(|error| Error::io(DURING, &error).at(place))?;
         let file = folder.join(path).canonicalize();
         let is_within = |file: &Path| file.starts_with(&whole);
-        // Whether a file is there is not told of places elsewhere.
+        // Nobody learns if there is a file elsewhere.
         let hint = format!("put the file into {}", folder.display());
         match file {
             Ok(file) if is_within(&file) => Ok(file),

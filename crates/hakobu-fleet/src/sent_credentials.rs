@@ -106,7 +106,7 @@ impl CredentialReader {
             };
             let text = secret.expose_text()?;
             match name.filter(|_| !text.contains('=') || !text.contains('\n')) {
-                Some(name) => values.add(End::Both, name, text),
+                Some(name) => values.add(CredentialEnd::Both, name, text),
                 None => values.add_lines(text)?,
             }
         }
@@ -139,7 +139,7 @@ impl EndCredentials {
 }
 
 #[derive(Clone, Copy)]
-enum End {
+enum CredentialEnd {
     Both,
     Source,
     Target,
@@ -152,25 +152,25 @@ struct EndValues {
 }
 
 impl EndValues {
-    fn add(&mut self, end: End, name: &str, value: &str) {
-        if matches!(end, End::Both | End::Source) {
+    fn add(&mut self, end: CredentialEnd, name: &str, value: &str) {
+        if matches!(end, CredentialEnd::Both | CredentialEnd::Source) {
             self.source.insert(name.to_owned(), value.to_owned());
         }
-        if matches!(end, End::Both | End::Target) {
+        if matches!(end, CredentialEnd::Both | CredentialEnd::Target) {
             self.target.insert(name.to_owned(), value.to_owned());
         }
     }
 
     fn add_lines(&mut self, text: &str) -> Result<()> {
-        let mut end = End::Both;
+        let mut end = CredentialEnd::Both;
         let wrong = |number: usize, words: &str| {
             Error::new(ErrorKind::Usage, DURING, format!("line {}: {words}", number + 1))
         };
         for (number, line) in text.lines().enumerate() {
             match line.trim() {
                 "" => {}
-                "[source]" => end = End::Source,
-                "[target]" => end = End::Target,
+                "[source]" => end = CredentialEnd::Source,
+                "[target]" => end = CredentialEnd::Target,
                 line if line.starts_with('#') => {}
                 line => {
                     let (name, value) =

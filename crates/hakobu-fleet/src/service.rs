@@ -33,7 +33,7 @@ use crate::run_request::RequestReader;
 use crate::sent_credentials::CredentialReader;
 use crate::tls_listener::{TlsCertificate, TlsListener, TlsListenerLimits};
 use crate::token::{NewToken, TokenRole};
-use crate::worker::{Worker, WorkerSettings};
+use crate::worker::{BrokerWorker, WorkerSettings};
 
 /// The time between two looks at whether the service has to do something else.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -283,7 +283,7 @@ impl ControlService {
     ) -> Result<Option<std::thread::JoinHandle<()>>> {
         let Some(BuiltInBroker { group, worker }) = &self.settings.broker else { return Ok(None) };
         let bus: Arc<dyn BrokerBus> = Arc::new(plane.local().broker(group));
-        let worker = Worker::new(
+        let worker = BrokerWorker::new(
             worker.clone(),
             (bus, self.parts.reader.clone()),
             (Arc::new(MachineClock), self.parts.observer.clone()),

@@ -197,9 +197,8 @@ impl UnitWork {
             Self::Again(paths) => {
                 // The directories that they are in get their attributes again.
                 let above = |path: &'_ EntryPath| path.as_bytes().iter().rposition(|byte| *byte == b'/');
-                let ends = paths.iter().map(|(root, path)| {
-                    (*root, &path.as_bytes()[..above(path).unwrap_or(0)])
-                });
+                let ends =
+                    paths.iter().map(|(root, path)| (*root, &path.as_bytes()[..above(path).unwrap_or(0)]));
                 let whole = paths.iter().map(|(root, path)| (*root, path.as_bytes()));
                 return WorkCoverage::Paths { whole: whole.collect(), ends: ends.collect() };
             }

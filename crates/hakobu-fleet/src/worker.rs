@@ -3,12 +3,12 @@
 //! One thread reports for all units of the broker, which renews their leases. Each slot is a thread that works on one unit at
 //! a time. A unit whose lease is over is stopped, and changes nothing more at the target: another broker has it then.
 
+mod broker_unit;
 mod errand_threads;
 mod granted_exchange;
 mod slot;
 mod unit_observer;
 mod unit_run;
-mod unit_state;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +26,8 @@ use crate::message::{
 use crate::names::BrokerName;
 use crate::run_request::RequestReader;
 use crate::sent_credentials::CredentialReader;
+use broker_unit::BrokerUnit;
 use errand_threads::ErrandThreads;
-use unit_state::UnitState;
 
 /// The time between two reports.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -51,7 +51,7 @@ pub struct WorkerSettings {
 }
 
 /// A broker.
-pub struct Worker {
+pub struct BrokerWorker {
     settings: WorkerSettings,
     bus: Arc<dyn BrokerBus>,
     reader: Arc<dyn RequestReader>,
@@ -59,7 +59,7 @@ pub struct Worker {
     /// The clock of leases in nanoseconds.
     now_ns: fn() -> u64,
     observer: Arc<dyn Observer + Send + Sync>,
-    units: Mutex<Vec<Arc<UnitState>>>,
+    units: Mutex<Vec<Arc<BrokerUnit>>>,
     errands: ErrandThreads,
     credentials: Option<CredentialReader>,
     is_draining: AtomicBool,
@@ -70,7 +70,7 @@ pub struct Worker {
     has_ended: AtomicBool,
 }
 
-impl Worker {
+impl BrokerWorker {
     /// Creates a broker. `ending` asks it to end soon, `stopping` to end at once. Notices go to the observer.
     pub fn new(
         settings: WorkerSettings,
@@ -139,7 +139,7 @@ impl Worker {
         Ok((answer, asked_ms))
     }
 
-    fn units(&self) -> Vec<Arc<UnitState>> {
+    fn units(&self) -> Vec<Arc<BrokerUnit>> {
         self.units.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -186,7 +186,7 @@ impl Worker {
     }
 
     /// Stops a unit that is no longer this broker's.
-    fn lose(&self, unit: &UnitState) {
+    fn lose(&self, unit: &BrokerUnit) {
         if unit.lose() {
             let words = "a unit is no longer this broker's: what it has not finished is thrown away";
             self.observer.event(Event::Notice { words: words.to_owned() });

@@ -1,54 +1,16 @@
 //! Tells people of ends of runs, and of brokers that are silent for long.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use hakobu_core::error::{Error, Result};
 
 use super::Leader;
+use super::silent_brokers::SilentBroker;
 use crate::ids::{RelationshipId, RunId};
-use crate::names::BrokerName;
 use crate::notification::{Notification, NotificationKind, NotifiedRun};
 use crate::notification_queue::{NotificationQueue, QueuedNotification};
 use crate::notification_setting::NotificationSetting;
 
 /// The silence after which a broker that had units is lost, in milliseconds.
 const LOST_AFTER_MS: u64 = 5 * 60_000;
-/// The maximum number of silent brokers that are remembered.
-const SILENT_MAX: usize = 10_000;
-
-/// A broker that is silent, and had units.
-struct SilentBroker {
-    /// The time by the leader's clock at which it last reported, in milliseconds.
-    seen_ms: u64,
-    relationships: BTreeSet<RelationshipId>,
-}
-
-/// The notifications of a leader.
-#[derive(Default)]
-pub(super) struct Announcements {
-    queue: Option<NotificationQueue>,
-    silent: BTreeMap<BrokerName, SilentBroker>,
-}
-
-impl Announcements {
-    /// Remembers a broker that is silent.
-    pub(super) fn is_silent(
-        &mut self,
-        broker: BrokerName,
-        seen_ms: u64,
-        relationships: BTreeSet<RelationshipId>,
-    ) {
-        if self.queue.is_some() && !relationships.is_empty() && self.silent.len() < SILENT_MAX {
-            self.silent.insert(broker, SilentBroker { seen_ms, relationships });
-        }
-    }
-
-    /// Forgets that a broker was silent, as it reports again or has ended.
-    pub(super) fn is_heard(&mut self, broker: &BrokerName) {
-        self.silent.remove(broker);
-    }
-}
-
 impl Leader {
     /// Sets the queue of notifications. Without one, nobody is told of anything.
     pub fn set_notifications(&mut self, queue: NotificationQueue) {

@@ -1,10 +1,8 @@
 //! Units and runs whose state in the ledger is not certain: a transaction failed, or took place although its answer was lost.
 
-use std::collections::BTreeSet;
-
 use hakobu_core::error::Result;
 
-use super::schedules::SchedulePlans;
+use super::schedule_plans::SchedulePlans;
 use super::{Leader, LeasedUnit, as_ms};
 use crate::ids::{RunId, UnitKey};
 
@@ -12,16 +10,6 @@ use crate::ids::{RunId, UnitKey};
 const SWEPT_ROWS: usize = 2_000;
 /// The time between two removals in milliseconds.
 const SWEEP_EVERY_MS: u64 = 1_000;
-
-/// The units and runs that are looked up again.
-#[derive(Default)]
-pub(super) struct LeaderDoubts {
-    units: BTreeSet<UnitKey>,
-    runs: BTreeSet<RunId>,
-    /// True if runs or relationships may be there that the leader does not know.
-    lists: bool,
-    swept_ms: u64,
-}
 
 impl Leader {
     /// Has a unit looked up again.

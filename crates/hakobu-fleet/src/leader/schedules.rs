@@ -4,72 +4,19 @@ use std::collections::BTreeMap;
 
 use hakobu_core::error::Result;
 
+use super::schedule_plans::PlannedRelationship;
 use super::{Leader, Then};
 use crate::change::LedgerChange;
 use crate::ids::{Moment, RelationshipId};
-use crate::ledger::{Ledger, PAGE_ROWS_MAX};
-use crate::relationship::RelationshipRecord;
 use crate::run::NewRun;
 use crate::run_request::FleetRequest;
-use crate::schedule::{Schedule, StartDecision};
+use crate::schedule::StartDecision;
 use crate::unit::UnitWork;
 
 /// The time between two looks at what is due, in milliseconds.
 const LOOK_EVERY_MS: u64 = 1_000;
 /// The pause after a start that the ledger did not take, in milliseconds.
 const RETRY_MS: u64 = 10_000;
-
-/// The schedule of a relationship. It is kept as text, which is small, and parsed when something is due.
-struct PlannedRelationship {
-    json: String,
-    /// The moment until which starts have been dealt with.
-    dealt_with: Moment,
-    /// The moment before which nothing is due; `None` until something else changes.
-    next: Option<Moment>,
-}
-
-impl PlannedRelationship {
-    /// Returns the schedule. It was readable when it was put here.
-    fn schedule(&self) -> Option<Schedule> {
-        Schedule::parse(&self.json).ok()
-    }
-}
-
-/// The schedules of all relationships that have one.
-#[derive(Default)]
-pub(super) struct SchedulePlans {
-    planned: BTreeMap<RelationshipId, PlannedRelationship>,
-    looked_ms: u64,
-}
-
-impl SchedulePlans {
-    /// Reads the schedules of all relationships. One that cannot be read is left out: it was checked when it was saved.
-    ///
-    /// # Errors
-    /// Those of the ledger.
-    pub(super) fn read(ledger: &mut dyn Ledger, now: Moment) -> Result<Self> {
-        let mut plans = Self::default();
-        let mut after = None;
-        loop {
-            let records = ledger.relationships(after, PAGE_ROWS_MAX)?;
-            let Some(last) = records.last() else { return Ok(plans) };
-            after = Some(last.id);
-            for record in records {
-                plans.put(ledger, &record, now)?;
-            }
-        }
-    }
-
-    fn put(&mut self, ledger: &mut dyn Ledger, record: &RelationshipRecord, now: Moment) -> Result<()> {
-        self.planned.remove(&record.id);
-        let json = record.relationship.schedule.as_ref().filter(|json| Schedule::parse(json).is_ok());
-        let Some(json) = json.cloned() else { return Ok(()) };
-        let last = ledger.runs(Some(record.id), None, 1)?.first().map(|run| run.started);
-        let dealt_with = record.changed.max(last.unwrap_or_default());
-        self.planned.insert(record.id, PlannedRelationship { json, dealt_with, next: Some(now) });
-        Ok(())
-    }
-}
 
 impl Leader {
     /// Takes up the schedule of a relationship that was saved or removed.

@@ -13,6 +13,7 @@ mod row_buffers;
 mod session;
 mod settings;
 mod sweep;
+mod texts;
 mod tls;
 mod transaction;
 mod unit_cache;
@@ -28,6 +29,7 @@ pub use self::migrations::SCHEMA_VERSION;
 pub use self::restored::mark_restored;
 use self::session::{SessionThread, SqlReply, SqlRequest, values};
 pub use self::settings::PostgresSettings;
+use self::texts::{READING, UnitNumbers, WRITING};
 use self::transaction::PostgresTransaction;
 use self::unit_cache::UnitCache;
 use super::apply::{apply_batch, check_batch};
@@ -37,8 +39,6 @@ use crate::change::{LedgerAnswer, LedgerChange};
 use crate::ids::{Epoch, RunId, UnitId, UnitKey};
 use crate::transition::UnitTransition;
 
-const READING: &str = "reading the ledger";
-const WRITING: &str = "writing the ledger";
 /// The time for which a lost connection is tried again before the caller learns of it.
 const RETRY_LIMIT: Duration = Duration::from_secs(30);
 /// The pauses before connecting again, from the first to the longest.
@@ -62,32 +62,6 @@ impl std::fmt::Debug for PostgresLedger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresLedger").field("place", &self.settings.place()).finish_non_exhaustive()
     }
-}
-
-/// Numbers of units that were taken and not given yet.
-#[derive(Debug, Default)]
-struct UnitNumbers {
-    next: u64,
-    left: u64,
-}
-
-impl UnitNumbers {
-    const BLOCK: u64 = 1000;
-
-    fn begin(&mut self, first: u64) {
-        (self.next, self.left) = (first, Self::BLOCK);
-    }
-
-    fn next(&mut self) -> Option<u64> {
-        self.left = self.left.checked_sub(1)?;
-        self.next += 1;
-        Some(self.next - 1)
-    }
-}
-
-/// Returns a text as PostgreSQL keeps it: without zero bytes.
-fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }
 
 /// A transaction whose commit may or may not have taken place.

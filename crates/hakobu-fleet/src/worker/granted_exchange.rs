@@ -10,7 +10,7 @@ use hakobu_core::exchange::{
 };
 use hakobu_core::target_lease::TargetLease;
 
-use super::unit_state::UnitState;
+use super::broker_unit::BrokerUnit;
 use crate::change::COMMIT_ROWS_MAX;
 use crate::fleet_clock::FleetClock;
 use crate::link_name::LinkNameRow;
@@ -29,7 +29,7 @@ const ROWS_ENOUGH: u64 = (COMMIT_ROWS_MAX / 8) as u64;
 
 /// The exchange of a unit.
 pub struct GrantedExchange<'a> {
-    state: &'a UnitState,
+    state: &'a BrokerUnit,
     clock: &'a dyn FleetClock,
     /// True if the broker ends.
     is_ending: &'a (dyn Fn() -> bool + Sync),
@@ -50,7 +50,7 @@ impl<'a> GrantedExchange<'a> {
     /// # Errors
     /// `Corrupt` if its work cannot be read.
     pub fn new(
-        state: &'a Arc<UnitState>,
+        state: &'a Arc<BrokerUnit>,
         work: &GrantedWork,
         clock: &'a dyn FleetClock,
         is_ending: &'a (dyn Fn() -> bool + Sync),

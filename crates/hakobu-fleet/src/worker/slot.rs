@@ -7,9 +7,9 @@ use std::time::Duration;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Event;
 
+use super::broker_unit::BrokerUnit;
 use super::unit_run::{RunCache, UnitOutcome};
-use super::unit_state::UnitState;
-use super::{Worker, unexpected};
+use super::{BrokerWorker, unexpected};
 use crate::bus::HeldOffer;
 use crate::ids::UnitKey;
 use crate::message::{BrokerRequest, CommittedWork, GrantedUnit, LeaderAnswer, SentError, UnitOffer, decode};
@@ -24,7 +24,7 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(500);
 /// The time for which a result is offered to a control plane that does not answer. Work is done again afterwards.
 const COMMIT_LIMIT: Duration = Duration::from_secs(3600);
 
-impl Worker {
+impl BrokerWorker {
     /// Works on units until the broker ends.
     pub(super) fn work(&self) {
         let mut cache = RunCache::default();
@@ -73,7 +73,7 @@ impl Worker {
 
     /// Works on a unit, and commits or returns it.
     fn carry_out(&self, cache: &mut RunCache, granted: &GrantedUnit, asked_ms: u64) {
-        let state = Arc::new(UnitState::new(granted, cache.controls.clone(), asked_ms, self.now_ns));
+        let state = Arc::new(BrokerUnit::new(granted, cache.controls.clone(), asked_ms, self.now_ns));
         self.units.lock().unwrap_or_else(PoisonError::into_inner).push(state.clone());
         let outcome = self.run_unit(cache, granted, &state);
         state.engine_ended();
@@ -91,7 +91,7 @@ impl Worker {
     }
 
     /// Commits a result. A repeated commit is answered as the first one.
-    fn commit(&self, state: &Arc<UnitState>, result: &CommittedWork) {
+    fn commit(&self, state: &Arc<BrokerUnit>, result: &CommittedWork) {
         let began_ms = self.clock.elapsed_ms();
         loop {
             let (lease, result) = (state.lease.clone(), Box::new(result.clone()));
@@ -116,7 +116,7 @@ impl Worker {
         }
     }
 
-    fn give_back(&self, state: &Arc<UnitState>, cause: RefuseCause, error: &Error) {
+    fn give_back(&self, state: &Arc<BrokerUnit>, cause: RefuseCause, error: &Error) {
         if cause == RefuseCause::Failed {
             self.observer.event(Event::Notice { words: format!("a unit failed: {error}") });
         }

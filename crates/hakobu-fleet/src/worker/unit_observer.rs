@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Difference, Event, Failure, Observer};
 
-use super::unit_state::UnitState;
+use super::broker_unit::BrokerUnit;
 use crate::change::COMMIT_ROWS_MAX;
 use crate::failure::FailureRow;
 use crate::message::SentFailure;
 
 /// Takes the events of the engine that works on a unit.
 pub struct UnitObserver<'a> {
-    state: &'a UnitState,
+    state: &'a BrokerUnit,
     notices: &'a dyn Observer,
     failures: Mutex<Vec<SentFailure>>,
 }
 
 impl<'a> UnitObserver<'a> {
     /// Creates an observer. Notices go to another one.
-    pub fn new(state: &'a Arc<UnitState>, notices: &'a dyn Observer) -> Self {
+    pub fn new(state: &'a Arc<BrokerUnit>, notices: &'a dyn Observer) -> Self {
         Self { state, notices, failures: Mutex::default() }
     }
 

@@ -11,10 +11,10 @@ use hakobu_core::request::CopyRequest;
 use hakobu_transfer::copy::copy;
 use hakobu_transfer::shared_run::SharedRun;
 
-use super::Worker;
+use super::BrokerWorker;
+use super::broker_unit::{BrokerUnit, UnitControls};
 use super::granted_exchange::GrantedExchange;
 use super::unit_observer::UnitObserver;
-use super::unit_state::{UnitControls, UnitState};
 use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
 use crate::run_request::FleetRequest;
 use crate::sent_credentials::EndCredentials;
@@ -37,13 +37,13 @@ pub struct RunCache {
     run: Option<SharedRun>,
 }
 
-impl Worker {
+impl BrokerWorker {
     /// Carries out a unit.
     pub(super) fn run_unit(
         &self,
         cache: &mut RunCache,
         granted: &GrantedUnit,
-        state: &Arc<UnitState>,
+        state: &Arc<BrokerUnit>,
     ) -> UnitOutcome {
         match self.try_unit(cache, granted, state) {
             Ok(work) => UnitOutcome::Done(work),
@@ -59,7 +59,7 @@ impl Worker {
         &self,
         cache: &mut RunCache,
         granted: &GrantedUnit,
-        state: &Arc<UnitState>,
+        state: &Arc<BrokerUnit>,
     ) -> Result<CommittedWork> {
         let request = FleetRequest::parse(&granted.request)?;
         let mut copy_request = self.reader.read(&request)?;
@@ -88,7 +88,7 @@ impl Worker {
     }
 }
 
-impl Worker {
+impl BrokerWorker {
     /// Reads the credentials of a unit.
     fn credentials(&self, granted: &GrantedUnit) -> Result<EndCredentials> {
         if granted.credentials.is_empty() {
@@ -111,7 +111,7 @@ impl RunCache {
         if self.request != request || self.credentials != credentials || self.run.is_none() {
             request.clone_into(&mut self.request);
             self.credentials = credentials;
-            // What only the target has is counted, so that it is known if anything has to be removed afterwards.
+            // Entries that only the target has are counted, so that it is known if anything has to be removed afterwards.
             let removal = if copy_request.deletion.is_some() { Removal::Count } else { Removal::Leave };
             let copying = CopyRequest { deletion: None, removal, ..copy_request };
             self.run = Some(SharedRun::new(copying)?);

@@ -34,7 +34,7 @@ fn credentials_are_sealed_and_never_shown() {
     let CredentialReference::Sealed(text) = &before.relationship.credentials[0] else { panic!("{before:?}") };
     let opened = SealingKeys::load(&path).unwrap().open(text, CREDENTIALS_PURPOSE).unwrap();
     assert_eq!(opened.expose(), SECRET.as_bytes());
-    // What is shown can be sent back, and keeps them.
+    // The form that is shown can be sent back, and keeps them.
     view["relationship"]["owner"] = json!("somebody");
     let update = json!({"revision": view["revision"], "relationship": view["relationship"]});
     let changed = server.call("PUT /api/v1/relationships/1", &token, &update);

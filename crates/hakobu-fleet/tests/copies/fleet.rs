@@ -24,7 +24,7 @@ use hakobu_fleet::run_request::{FleetRequest, RequestReader};
 use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_fleet::sent_credentials::CredentialReader;
 use hakobu_fleet::unit::UnitWork;
-use hakobu_fleet::worker::{Worker, WorkerSettings};
+use hakobu_fleet::worker::{BrokerWorker, WorkerSettings};
 
 /// Reads requests without options.
 pub struct PlainReader;
@@ -94,7 +94,7 @@ impl Fleet {
             slots: 1,
             process: self.brokers.len() as u64,
         };
-        let worker = Worker::new(
+        let worker = BrokerWorker::new(
             settings,
             (bus, Arc::new(PlainReader)),
             (Arc::new(MachineClock), Arc::new(Printed)),

@@ -250,9 +250,9 @@ fn a_restarted_server_loses_nothing_and_the_leader_stays() {
     for round in 0..4 {
         thread::sleep(Duration::from_millis(400 + 130 * round));
         if round % 2 == 0 {
-            server.stop()
+            server.stop();
         } else {
-            server.crash()
+            server.crash();
         }
         thread::sleep(Duration::from_millis(500));
         server.resume().unwrap();

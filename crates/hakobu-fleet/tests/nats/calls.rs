@@ -77,7 +77,7 @@ fn offers_are_held_ended_and_given_to_others() {
         first = one.next_offer(Duration::from_millis(200)).unwrap();
         first.is_some()
     });
-    // What is there of the first ones.
+    // The pieces of the first ones that are there.
     while let Some(more) = one.next_offer(Duration::from_millis(300)).unwrap() {
         more.end();
     }

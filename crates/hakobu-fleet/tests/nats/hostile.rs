@@ -105,7 +105,7 @@ fn only_the_broker_of_a_lease_commits_it() {
     }
     let child = lease(&one, "one");
     assert_ne!(child.lease.key, granted.lease.key);
-    // What does not lie within the unit.
+    // A place outside of the unit.
     match ask(&one, "one", commit_with(&child.lease, &["e"])) {
         LeaderAnswer::Refused(words) => assert!(words.contains("do not belong"), "{words}"),
         other => panic!("{other:?}"),

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 107] = [
+const VERBS: [&str; 109] = [
     "abort",
     "accept",
     "add",
@@ -15,6 +15,7 @@ const VERBS: [&str; 107] = [
     "ask",
     "begin",
     "believe",
+    "bench",
     "bound",
     "build",
     "carry",
@@ -30,6 +31,7 @@ const VERBS: [&str; 107] = [
     "decide",
     "define",
     "delete",
+    "deliver",
     "describe",
     "document",
     "drop",

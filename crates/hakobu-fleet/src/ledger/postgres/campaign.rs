@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::errors::error_during;
 use super::session::{SqlReply, SqlRequest, SqlSession, SqlValue, values};
 use super::settings::PostgresSettings;
-use super::storable;
+use super::texts::storable;
 use crate::ledger::leadership::{Leadership, LeadershipView};
 use crate::ledger::rows::column;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::session::{SqlRequest, values};
-use super::storable;
+use super::texts::storable;
 use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{Epoch, RunId, UnitKey};
 use crate::link_name::{LinkNameRow, LinkPosition};

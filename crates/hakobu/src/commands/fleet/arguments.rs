@@ -45,7 +45,7 @@ pub enum FleetVerb {
     Relationships {
         /// The action.
         #[command(subcommand)]
-        verb: RelationshipsVerb,
+        verb: Box<RelationshipsVerb>,
     },
     /// Start runs, watch and steer them, and see what failed
     #[command(disable_help_subcommand = true)]

@@ -19,8 +19,11 @@ impl FleetLimits {
     }
 
     fn onto(&self, before: Option<LimitsSetting>) -> Result<LimitsSetting> {
-        let limits =
-            read_limits((self.rate.as_deref(), self.operations), (self.source_p99, self.brokers), before)?;
+        let limits = read_limits(
+            (self.rate.as_deref(), self.operations),
+            (self.source_p99, self.brokers),
+            before.as_ref(),
+        )?;
         Ok(limits.unwrap_or_default())
     }
 }
@@ -64,9 +67,9 @@ pub(super) fn words(limits: &LimitsSetting) -> String {
 pub(super) fn read_limits(
     (rate, operations): (Option<&str>, Option<u32>),
     (source_p99, brokers): (Option<f64>, Option<u32>),
-    before: Option<LimitsSetting>,
+    before: Option<&LimitsSetting>,
 ) -> Result<Option<LimitsSetting>> {
-    let mut limits = before.clone().unwrap_or_default();
+    let mut limits = before.cloned().unwrap_or_default();
     match rate {
         None => {}
         Some("off") => limits.bytes_per_second = None,

@@ -166,7 +166,7 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
     let limits = read_limits(
         (typed.limit_rate.as_deref(), typed.limit_operations),
         (typed.limit_source_p99, typed.limit_brokers),
-        input.limits.clone(),
+        input.limits.as_ref(),
     )?;
     input.limits = limits;
     if let Some(file) = &typed.notify {
@@ -212,7 +212,7 @@ fn shown(view: &RelationshipView, json: bool) -> Result<String> {
         (
             "command",
             hakobu_core::shell::quote_all(
-                &command.concat().into_iter().map(OsString::from).collect::<Vec<_>>(),
+                command.concat().into_iter().map(OsString::from).collect::<Vec<_>>(),
             ),
         ),
         ("verify", if request.verify { "yes" } else { "no" }.to_owned()),

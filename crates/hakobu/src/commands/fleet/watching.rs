@@ -67,12 +67,13 @@ pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
         };
         let is_end = run.ended_ms.is_some();
         if line != last {
-            match is_terminal {
+            let shown = match is_terminal {
                 // The line is overwritten by the next one.
-                true => print!("\r\x1b[K{line}{}", if is_end { "\n" } else { "" }),
-                false => print!("{}\n", line.trim_end()),
-            }
-            if std::io::stdout().flush().is_err() {
+                true => format!("\r\x1b[K{line}{}", if is_end { "\n" } else { "" }),
+                false => format!("{}\n", line.trim_end()),
+            };
+            let mut results = output::results();
+            if results.write_all(shown.as_bytes()).and_then(|()| results.flush()).is_err() {
                 return Ok(0);
             }
             last = line;

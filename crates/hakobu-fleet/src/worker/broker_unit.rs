@@ -33,7 +33,7 @@ impl Default for UnitControls {
 }
 
 /// A unit that a broker works on.
-pub struct UnitState {
+pub struct BrokerUnit {
     /// The name of the lease.
     pub lease: LeaseName,
     /// The right to change the target.
@@ -52,7 +52,7 @@ pub struct UnitState {
     failures: AtomicU64,
 }
 
-impl UnitState {
+impl BrokerUnit {
     /// Creates the state of a unit that was granted. `asked_ms`: the time before it was asked for.
     pub fn new(granted: &GrantedUnit, controls: UnitControls, asked_ms: u64, now_ns: fn() -> u64) -> Self {
         controls.cancel.store(false, Relaxed);
