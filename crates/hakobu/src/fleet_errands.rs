@@ -50,12 +50,12 @@ fn read(view: &RequestView) -> Result<CopyRequest> {
 fn browse(location: &ByteText, cancel: &Arc<AtomicBool>) -> Result<ErrandResult> {
     let location = Location::parse(&location.0)?;
     check_location(&location)?;
-    let (entries, is_cut) = entries(LsRequest::new(location), cancel)?;
+    let (entries, is_cut) = entries(&LsRequest::new(location), cancel)?;
     Ok(ErrandResult::Browse { entries, is_cut })
 }
 
 /// Lists a directory, or the single entry that is none.
-fn entries(request: LsRequest, cancel: &Arc<AtomicBool>) -> Result<(Vec<BrowseEntry>, bool)> {
+fn entries(request: &LsRequest, cancel: &Arc<AtomicBool>) -> Result<(Vec<BrowseEntry>, bool)> {
     let (mut entries, mut is_cut) = (Vec::new(), false);
     let mut show = |listed: list::DirectoryEntries<'_>| {
         let listing = listed.listing;
@@ -74,7 +74,7 @@ fn entries(request: LsRequest, cancel: &Arc<AtomicBool>) -> Result<(Vec<BrowseEn
         }));
         Ok(())
     };
-    list::list(&request, (&mut NoPrompts, &NoObserver), cancel, &mut show, &mut |_, _| {})?;
+    list::list(request, (&mut NoPrompts, &NoObserver), cancel, &mut show, &mut |_, _| {})?;
     Ok((entries, is_cut))
 }
 
@@ -82,7 +82,7 @@ fn test(request: &CopyRequest, cancel: &Arc<AtomicBool>) -> Result<ErrandResult>
     let sources = request.sources.iter().map(|source| (source, &request.source_store, false));
     let all = sources.chain([(&request.target, &request.target_store, true)]);
     let locations = all.map(|(location, store, is_target)| {
-        let tried = entries(listing_of(location, store, request), cancel);
+        let tried = entries(&listing_of(location, store, request), cancel);
         let location = ByteText(location.as_typed().to_vec());
         match tried {
             Ok(_) => LocationTest { location, is_target, is_there: true, error: None },

@@ -18,12 +18,9 @@ impl FleetLimits {
             && self.brokers.is_none()
     }
 
-    fn onto(&self, before: Option<LimitsSetting>) -> Result<LimitsSetting> {
-        let limits = read_limits(
-            (self.rate.as_deref(), self.operations),
-            (self.source_p99, self.brokers),
-            before.as_ref(),
-        )?;
+    fn onto(&self, before: Option<&LimitsSetting>) -> Result<LimitsSetting> {
+        let limits =
+            read_limits((self.rate.as_deref(), self.operations), (self.source_p99, self.brokers), before)?;
         Ok(limits.unwrap_or_default())
     }
 }
@@ -46,7 +43,7 @@ pub(super) fn limits(client: &FleetClient, verb: &LimitsVerb) -> Result<String> 
         let words = before.as_ref().map(words).filter(|words| !words.is_empty());
         return Ok(format!("{}\n", words.unwrap_or_else(|| "no limits".to_owned())));
     }
-    client.order("PUT", &path, Some(&typed.onto(before)?)).map(|()| String::new())
+    client.order("PUT", &path, Some(&typed.onto(before.as_ref())?)).map(|()| String::new())
 }
 
 /// Describes limits; empty if there are none.
