@@ -1,6 +1,6 @@
 //! Fleets of real processes: control planes, brokers and nats-server, of which some are killed, stopped or cut off.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 mod control_plane;
 mod draining;

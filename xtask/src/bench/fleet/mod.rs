@@ -48,8 +48,11 @@ pub struct FleetBenchArgs {
     #[arg(long, value_name = "MS", default_value_t = 5)]
     delay_ms: u64,
     /// Connections of each broker, so that not the processors limit the brokers
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 8)]
     lanes: u16,
+    /// Files that the brokers copy
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    files: u64,
     /// Sizes and durations divided by 20: to try the bench, not to judge by
     #[arg(long)]
     quick: bool,

@@ -18,7 +18,6 @@ use crate::bench::session::say;
 use crate::bench::sources::BenchSource;
 
 const GROUP: &str = "bench";
-const FILES: u64 = 200_000;
 const FILE_BYTES: u64 = 10 << 10;
 /// The numbers of brokers, and the least efficiency of each.
 const COUNTS: [(u64, f64); 4] = [(1, 1.0), (2, 0.97), (4, 0.95), (8, 0.9)];
@@ -34,7 +33,7 @@ struct ScalingCell {
 impl FleetBench<'_> {
     /// Measures 1, 2, 4 and 8 brokers, in turns.
     pub(super) fn brokers(&self) -> Result<Vec<FleetRow>> {
-        let files = self.sized(FILES);
+        let files = self.sized(self.args.files);
         let source = BenchSource::Tree { files, directories: files.div_ceil(100), file_bytes: FILE_BYTES };
         self.prepared.scratch.check_room(&[source], source.memory_bytes())?;
         let backing = self.prepared.scratch.source(source)?;

@@ -64,7 +64,7 @@ impl FleetBench<'_> {
             ServedFleet::start(scratch, program, &["--no-broker", "--nats", &url, "--nats-group", GROUP])?;
         let movers: Vec<IdleMover> =
             (0..BROKERS).map(|number| IdleMover::start(&url, number)).collect::<Result<_>>()?;
-        movers.iter().try_for_each(IdleMover::report)?;
+        movers.iter().try_for_each(IdleMover::join)?;
         let run = fleet.copy(GROUP, Path::new("/nowhere"), Path::new("/nowhere-else"), &[])?;
         movers.first().context("there is no broker")?.give_all()?;
         let (before_bytes, before_seconds) = (fleet.compact_bytes()?, processor_seconds(fleet.id())?);
@@ -129,6 +129,18 @@ impl IdleMover {
             LeaderAnswer::Orders(_) => Ok(()),
             answer => bail!("a report was answered with {answer:?}"),
         }
+    }
+
+    /// Reports until the control plane answers.
+    fn join(&self) -> Result<()> {
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        while let Err(error) = self.report() {
+            if Instant::now() >= deadline {
+                return Err(error);
+            }
+            sleep(PAUSE);
+        }
+        Ok(())
     }
 
     /// Returns a unit, if there is one.
