@@ -44,6 +44,8 @@ fn long_help_wraps_and_has_the_same_groups_for_all_verbs() {
         "Performance",
         "Disks",
         "Object stores",
+        "Fleet",
+        "NATS",
         "Output",
         "Arguments",
         "Commands",

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 109] = [
+const VERBS: [&str; 110] = [
     "abort",
     "accept",
     "add",
@@ -16,6 +16,7 @@ const VERBS: [&str; 109] = [
     "begin",
     "believe",
     "bench",
+    "borrow",
     "bound",
     "build",
     "carry",

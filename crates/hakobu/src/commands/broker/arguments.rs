@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::commands::shared::headings::OUTPUT;
+use crate::commands::shared::headings::{FLEET, OUTPUT};
 use crate::commands::shared::nats::NatsArguments;
 
 /// The text below the help.
@@ -25,12 +25,13 @@ Exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 130 interrupted.";
 
 /// The arguments of `broker`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct BrokerArguments {
     /// Group of brokers that reach the same locations
     #[arg(long, value_name = "NAME")]
     pub group: String,
 
-    /// Name of this broker, unlike all others [default: name of the host]
+    /// Name of this broker [default: that of the host]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
@@ -39,19 +40,19 @@ pub struct BrokerArguments {
     pub slots: u16,
 
     /// Time to finish what it has when it is asked to end; then it gives it back
-    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=86_400))]
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub drain_seconds: u64,
 
     /// Folder of credentials that relationships may name; no other file is read for them
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, hide_short_help = true, value_name = "FOLDER")]
     pub credentials: Option<PathBuf>,
 
     /// Variables of the environment that relationships may name as credentials
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, value_name = "NAMES", value_delimiter = ',')]
     pub credential_variables: Vec<String>,
 
     /// Address on this machine for /healthz and /readyz over HTTP
-    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_parser = loopback)]
     pub health: Option<SocketAddr>,
 
     /// Print JSON objects instead of lines

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::commands::shared::headings::{CONNECTION, OUTPUT};
+use crate::commands::shared::headings::{CONNECTION, FLEET, OUTPUT};
 
 /// The text below the help.
 pub(crate) const FLEET_HELP: &str = "\
@@ -105,6 +105,7 @@ pub(crate) struct FleetConnection {
 
 /// The arguments of `fleet login`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct LoginToFleet {
     /// Address of the control plane
     #[arg(value_name = "URL")]
@@ -177,6 +178,7 @@ pub enum RelationshipsVerb {
 
 /// The choice of relationships to list.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct ListArguments {
     /// Only those with this text in name, owner or locations
     #[arg(long, value_name = "TEXT")]
@@ -194,6 +196,7 @@ pub struct ListArguments {
 
 /// The settings of a relationship. Empty values take one away.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct RelationshipSettings {
     /// Group of brokers that reach source and target
     #[arg(long, value_name = "NAME")]
@@ -326,6 +329,7 @@ pub enum RunVerbs {
 
 /// The arguments of `fleet run start`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct StartArguments {
     /// Name of the relationship
     #[arg(required_unless_present = "command", conflicts_with = "command")]
@@ -405,6 +409,7 @@ pub enum LimitsVerb {
 
 /// The limits that were typed.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct FleetLimits {
     /// Bytes per second, such as 20M, or off
     #[arg(long, value_name = "RATE")]
@@ -458,6 +463,7 @@ pub enum TokensVerb {
 
 /// The arguments of `fleet audit`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct AuditArguments {
     /// Number of records, the latest first
     #[arg(long, value_name = "N", default_value_t = 100)]

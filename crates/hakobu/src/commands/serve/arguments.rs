@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::commands::shared::headings::NATS;
+use crate::commands::shared::headings::{FLEET, NATS};
 use crate::commands::shared::nats::NatsArguments;
 
 /// The text below the help.
@@ -28,28 +28,34 @@ Exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 6 refused.";
 
 /// The arguments of `serve`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FLEET)]
 pub struct ServeArguments {
-    /// Folder of the control plane [default: fleet in the folder of jobs]
+    /// Folder for ledger and keys
+    ///
+    /// By default, it is fleet in the folder of jobs
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
 
-    /// Ledger in PostgreSQL, for two or more control planes: postgres://USER@HOST/DATABASE [default: a file in the folder]
+    /// Ledger in PostgreSQL, as postgres:// URL
+    ///
+    /// postgres://USER@HOST/DATABASE. Two or more control planes can share it: one leads, and the others wait. [default: a file in the folder]
     #[arg(long, value_name = "URL")]
     pub ledger: Option<OsString>,
 
     /// Key file, which control planes of one ledger share [default: key in the folder]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
     /// File with the mail server of notifications as JSON
     ///
     /// {"host": "mail.example.org", "encryption": "tls", "from": "hakobu@example.org", "user": "hakobu",
-    /// "password": {"file": "/etc/hakobu/mail-password"}}; the encryption is tls, starttls or, on this machine, none
-    #[arg(long, value_name = "FILE")]
+    /// "password": {"file": "mail-password"}}; the encryption is tls, starttls or, on this machine, none. The password is in
+    /// the folder secrets of the control plane
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub mail_settings: Option<PathBuf>,
 
     /// Name of this control plane among several [default: name of the host]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     pub name: Option<String>,
 
     /// Address of the page and the API
@@ -59,10 +65,12 @@ pub struct ServeArguments {
     /// Name of this host that requests may use; repeat it for several
     ///
     /// Addresses and localhost need none. Requests for other names are refused, as pages of other sites could send them
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     pub host: Vec<String>,
 
-    /// Certificate chain for TLS, as PEM; needed beyond this machine
+    /// Certificate chain for TLS, as PEM
+    ///
+    /// Beyond this machine, TLS is needed
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_certificate: Option<PathBuf>,
 
@@ -71,17 +79,19 @@ pub struct ServeArguments {
     pub tls_key: Option<PathBuf>,
 
     /// Group of the built-in broker
-    #[arg(long, value_name = "NAME", default_value = "local")]
+    #[arg(long, hide_short_help = true, value_name = "NAME", default_value = "local")]
     pub group: String,
 
     /// Number of units that the built-in broker works on at a time
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=64))]
     pub slots: u16,
 
     /// Time without word from a broker after which others do its work
     ///
     /// A broker changes nothing more three quarters of it after the control plane last answered
-    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub lease_seconds: u64,
 
     /// Work on nothing; other brokers do
@@ -92,7 +102,9 @@ pub struct ServeArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "restore")]
     pub backup: Option<PathBuf>,
 
-    /// Make the ledger from a backup, and end; -: a database that pg_restore has filled
+    /// Make the ledger from a backup, and end
+    ///
+    /// With - it is a database that pg_restore has filled
     #[arg(long, value_name = "FILE")]
     pub restore: Option<PathBuf>,
 
@@ -100,15 +112,15 @@ pub struct ServeArguments {
     #[command(flatten)]
     pub nats: NatsArguments,
 
-    /// Group of brokers that come over NATS; may be given several times
+    /// Group of brokers over NATS; repeatable
     #[arg(long, value_name = "NAME", requires = "nats", help_heading = NATS)]
     pub nats_group: Vec<String>,
 
     /// File with a section for each group and its credentials
-    #[arg(long, value_name = "FILE", help_heading = NATS)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", help_heading = NATS)]
     pub nats_groups: Option<PathBuf>,
 
     /// Servers that keep the offers [default: 3 in a cluster, else 1]
-    #[arg(long, value_name = "COUNT", help_heading = NATS)]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", help_heading = NATS)]
     pub nats_replicas: Option<usize>,
 }

@@ -94,7 +94,8 @@ fn run(typed: &ServeArguments) -> Result<()> {
         errands: Arc::new(LocalErrands),
         observer: Arc::new(NoticeLines),
     };
-    let ending = signals::cancel_flag().map_err(|error| Error::io("installing signal handlers", &error))?;
+    let (ending, _) =
+        signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
     ControlService::new(settings, parts)?.run(&ending)
 }
 

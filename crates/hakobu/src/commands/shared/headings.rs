@@ -7,5 +7,6 @@ pub(crate) const CONNECTION: &str = "Connection";
 pub(crate) const PERFORMANCE: &str = "Performance";
 pub(crate) const DISKS: &str = "Disks";
 pub(crate) const STORES: &str = "Object stores";
+pub(crate) const FLEET: &str = "Fleet";
 pub(crate) const NATS: &str = "NATS";
 pub(crate) const OUTPUT: &str = "Output";

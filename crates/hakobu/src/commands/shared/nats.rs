@@ -10,28 +10,30 @@ use super::headings::NATS;
 /// Servers of NATS, and the credentials for them.
 #[derive(Debug, Default, Args)]
 pub struct NatsArguments {
-    /// Servers of NATS: nats://HOST:PORT on this machine, else tls://HOST:PORT, with commas between those of a cluster
+    /// Servers of NATS, such as nats://127.0.0.1:4222
+    ///
+    /// nats://HOST:PORT on this machine, else tls://HOST:PORT, with commas between those of a cluster
     #[arg(long, value_name = "URL", help_heading = NATS)]
     pub nats: Option<String>,
 
     /// User at NATS
-    #[arg(long, value_name = "NAME", requires = "nats_password_file", help_heading = NATS)]
+    #[arg(long, hide_short_help = true, value_name = "NAME", requires = "nats_password_file", help_heading = NATS)]
     pub nats_user: Option<String>,
 
     /// File with the password, in one line; read at each connection
-    #[arg(long, value_name = "FILE", requires = "nats_user", help_heading = NATS)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "nats_user", help_heading = NATS)]
     pub nats_password_file: Option<PathBuf>,
 
     /// Certificates of the authorities to trust, as PEM [default: those of the system]
-    #[arg(long, value_name = "FILE", requires = "nats", help_heading = NATS)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "nats", help_heading = NATS)]
     pub nats_ca: Option<PathBuf>,
 
     /// Certificate to prove who connects, as PEM; read at each connection
-    #[arg(long, value_name = "FILE", requires = "nats_key", help_heading = NATS)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "nats_key", help_heading = NATS)]
     pub nats_certificate: Option<PathBuf>,
 
     /// Private key of that certificate, as PEM
-    #[arg(long, value_name = "FILE", requires = "nats_certificate", help_heading = NATS)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "nats_certificate", help_heading = NATS)]
     pub nats_key: Option<PathBuf>,
 }
 
