@@ -218,10 +218,11 @@ impl UnitResult {
             _ => &[],
         });
         let children = children.map(|item| (item.root, &item.path));
-        let directories = self.open_directories.iter().map(|row| (row.root, &row.path));
+        let mut directories = self.open_directories.iter().map(|row| (row.root, &row.path));
         let links = self.link_names.iter().map(|row| (row.root, &row.path));
         let coverage = work.coverage();
-        children.chain(directories).chain(links).all(|(root, path)| coverage.has(root, path))
+        let has_ends = directories.all(|(root, path)| coverage.has_end(root, path));
+        has_ends && children.chain(links).all(|(root, path)| coverage.has(root, path))
     }
 
     /// Returns true if it names entries that must belong to the work of the unit.

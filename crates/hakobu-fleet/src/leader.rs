@@ -13,6 +13,7 @@ mod fleet_limits;
 mod live_broker;
 mod phases;
 mod runs;
+mod saved_limits;
 mod schedules;
 mod splitting;
 
@@ -27,6 +28,7 @@ pub use live_broker::LiveBroker;
 
 use crate::bus::{LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal};
+use crate::errand_desk::ErrandDesk;
 use crate::fleet_clock::FleetClock;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, UnitId, UnitKey};
 use crate::lease_token::LeaseKey;
@@ -62,7 +64,7 @@ pub struct Leader {
     last_run: BTreeMap<GroupName, RunId>,
     /// The limits of groups.
     group_limits: BTreeMap<GroupName, LimitsSetting>,
-    errands: errands::ErrandDesk,
+    errands: ErrandDesk,
     plans: schedules::SchedulePlans,
     doubts: doubts::LeaderDoubts,
     /// The error of the ledger, while it does not work.
@@ -101,7 +103,7 @@ impl Leader {
     ) -> Result<Self> {
         let mut runs = BTreeMap::new();
         for row in ledger.open_runs()? {
-            let limits = fleet_limits::saved_limits(&mut *ledger, &row)?;
+            let limits = saved_limits::saved_limits(&mut *ledger, &row)?;
             runs.insert(row.id, ActiveRun::new(row, limits)?);
         }
         let ends_ms = clock.elapsed_ms().saturating_add(as_ms(settings.lease));
@@ -138,7 +140,7 @@ impl Leader {
             pending: Vec::new(),
             last_run,
             group_limits,
-            errands: errands::ErrandDesk::default(),
+            errands: ErrandDesk::default(),
             plans,
             doubts: doubts::LeaderDoubts::default(),
             ledger_error: None,

@@ -18,6 +18,7 @@ pub mod control_loop;
 pub mod control_plane;
 pub mod data_folder;
 pub mod errand;
+mod errand_desk;
 pub mod failure;
 pub mod fleet_clock;
 pub mod ids;

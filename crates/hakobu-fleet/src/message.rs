@@ -126,8 +126,10 @@ pub enum LeaderAnswer {
     Done,
     /// Refused: the unit is no longer that of the broker, which throws its result away.
     Lost,
-    /// The message is not understood, or not allowed. The text is for people.
+    /// The message is not understood, or not allowed now. The text is for people.
     Refused(String),
+    /// The result is none of this unit, and will not be taken later either. The text is for people.
+    Unacceptable(String),
 }
 
 /// The wishes of the leader.

@@ -82,14 +82,28 @@ pub struct UnitRecord {
 pub enum WorkCoverage<'a> {
     /// All entries of the run.
     All,
-    /// These entries, with everything below them.
-    Paths(HashSet<(u16, &'a [u8])>),
+    /// Some entries.
+    Paths {
+        /// These entries, with everything below them.
+        whole: HashSet<(u16, &'a [u8])>,
+        /// The attributes of these directories.
+        ends: HashSet<(u16, &'a [u8])>,
+    },
 }
 
 impl WorkCoverage<'_> {
+    /// Returns true if the attributes of a directory may be left to be set.
+    pub fn has_end(&self, root: u16, path: &EntryPath) -> bool {
+        let is_end = match self {
+            Self::All => true,
+            Self::Paths { ends, .. } => ends.contains(&(root, path.as_bytes())),
+        };
+        is_end || self.has(root, path)
+    }
+
     /// Returns true if an entry is one of the items, or lies below one.
     pub fn has(&self, root: u16, path: &EntryPath) -> bool {
-        let Self::Paths(paths) = self else { return true };
+        let Self::Paths { whole: paths, .. } = self else { return true };
         let path = path.as_bytes();
         let above =
             path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| &path[..slash]);
@@ -181,14 +195,19 @@ impl UnitWork {
         let items: &[UnitItem] = match self {
             Self::Items(items) => items,
             Self::Again(paths) => {
-                return WorkCoverage::Paths(
-                    paths.iter().map(|(root, path)| (*root, path.as_bytes())).collect(),
-                );
+                // The directories that they are in get their attributes again.
+                let above = |path: &'_ EntryPath| path.as_bytes().iter().rposition(|byte| *byte == b'/');
+                let ends = paths.iter().map(|(root, path)| {
+                    (*root, &path.as_bytes()[..above(path).unwrap_or(0)])
+                });
+                let whole = paths.iter().map(|(root, path)| (*root, path.as_bytes()));
+                return WorkCoverage::Paths { whole: whole.collect(), ends: ends.collect() };
             }
             Self::All => return WorkCoverage::All,
             Self::Links(_) | Self::Directories(_) => &[],
         };
-        WorkCoverage::Paths(items.iter().map(|item| (item.root, item.path.as_bytes())).collect())
+        let whole = items.iter().map(|item| (item.root, item.path.as_bytes())).collect();
+        WorkCoverage::Paths { whole, ends: HashSet::new() }
     }
 
     /// Checks the lengths, except that of all the work together.

@@ -16,7 +16,7 @@ use crate::commands::digest::{DIGEST_HELP, DigestArguments};
 use crate::commands::disks::{DISKS_HELP, DisksArguments};
 use crate::commands::doctor::{DOCTOR_HELP, DoctorArguments};
 use crate::commands::explain::{EXPLAIN_HELP, ExplainArguments};
-use crate::commands::fleet::{FLEET_HELP, FleetArguments};
+use crate::commands::fleet::arguments::{FLEET_HELP, FleetArguments};
 use crate::commands::jobs::{JOBS_HELP, JobsVerb};
 use crate::commands::ls::{LS_HELP, LsArguments};
 use crate::commands::make_data::MakeData;

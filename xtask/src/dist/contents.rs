@@ -14,6 +14,8 @@ const MAIN_PAGE: &str = "hakobu.1";
 const INSTALLED_AT: &str = "/usr/bin/hakobu";
 /// The documents of the source tree that are packaged.
 const DOCUMENTS: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// The units of the source tree: those of a fleet.
+const UNITS: [&str; 2] = ["hakobu-broker.service", "hakobu-serve.service"];
 /// The name of the file with the licences of other projects.
 pub(super) const NOTICES: &str = "THIRD-PARTY-LICENSES";
 /// The folder of all documents.
@@ -49,6 +51,7 @@ pub(super) struct Contents {
     zsh: Vec<u8>,
     fish: Vec<u8>,
     unit: Vec<u8>,
+    fleet_units: Vec<NamedText>,
     documents: Vec<NamedText>,
 }
 
@@ -58,6 +61,12 @@ impl Contents {
     pub(super) fn of(program: &Path, workspace: &Path, notices: String) -> Result<Self> {
         let completions = |shell| printed(program, &["completions", shell]);
         let unit = String::from_utf8(printed(program, &["jobs", "unit"])?).context("reading the unit")?;
+        let mut fleet_units = Vec::new();
+        for name in UNITS {
+            let path = workspace.join("contrib/systemd").join(name);
+            let text = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            fleet_units.push(NamedText { name: name.to_owned(), text });
+        }
         let mut documents = vec![NamedText { name: NOTICES.to_owned(), text: notices.into_bytes() }];
         for name in DOCUMENTS {
             let path = workspace.join(name);
@@ -70,6 +79,7 @@ impl Contents {
             zsh: completions("zsh")?,
             fish: completions("fish")?,
             unit: unit_for(&unit, INSTALLED_AT)?.into_bytes(),
+            fleet_units,
             documents,
         })
     }
@@ -88,6 +98,9 @@ impl Contents {
             file("share/fish/vendor_completions.d/hakobu.fish", 0o644, &self.fish),
             file("lib/systemd/system/hakobu-jobs.service", 0o644, &self.unit),
         ];
+        for unit in &self.fleet_units {
+            files.push(file(&format!("lib/systemd/system/{}", unit.name), 0o644, &unit.text));
+        }
         for page in &self.manual {
             let path = format!("share/man/man1/{}", page.name);
             files.push(match layout.packs_manual {
@@ -175,6 +188,7 @@ impl Contents {
             zsh: b"zsh".to_vec(),
             fish: b"fish".to_vec(),
             unit: b"unit".to_vec(),
+            fleet_units: UNITS.iter().map(|name| text(name)).collect(),
             documents: [NOTICES].iter().chain(&DOCUMENTS).map(|name| text(name)).collect(),
         }
     }
@@ -211,6 +225,7 @@ mod tests {
             "usr/share/zsh/x/_hakobu",
             "usr/share/man/man1/hakobu-copy.1.gz",
             "usr/lib/systemd/system/hakobu-jobs.service",
+            "usr/lib/systemd/system/hakobu-broker.service",
             "usr/share/doc/hakobu/THIRD-PARTY-LICENSES",
             "usr/share/doc/hakobu/CHANGELOG.md",
         ] {

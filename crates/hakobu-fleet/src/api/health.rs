@@ -27,7 +27,8 @@ pub async fn healthz() -> &'static str {
 
 /// The readiness.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Readiness {
+#[schema(as = Readiness)]
+pub struct ReadinessView {
     /// True if requests are answered, and the ledger works.
     pub is_ready: bool,
     /// The kind of the error, if it is not. Its words are for those who are signed in.
@@ -36,8 +37,8 @@ pub struct Readiness {
 
 /// Tells whether the ledger works.
 #[utoipa::path(get, path = "/readyz", tag = "health",
-    responses((status = 200, body = Readiness), (status = 503, body = Readiness)), security(()))]
-pub async fn readyz(State(state): State<Arc<ApiState>>) -> (StatusCode, Json<Readiness>) {
+    responses((status = 200, body = ReadinessView), (status = 503, body = ReadinessView)), security(()))]
+pub async fn readyz(State(state): State<Arc<ApiState>>) -> (StatusCode, Json<ReadinessView>) {
     let asked = state.ask(|leader| leader.ledger_error().map(Problem::from));
     let error = match tokio::time::timeout(READY_WITHIN, asked).await {
         Ok(Ok(None)) => None,
@@ -47,7 +48,7 @@ pub async fn readyz(State(state): State<Arc<ApiState>>) -> (StatusCode, Json<Rea
     };
     let error = error.or_else(|| (!state.overview().is_loaded).then(|| "starting".to_owned()));
     let status = if error.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Readiness { is_ready: error.is_none(), error }))
+    (status, Json(ReadinessView { is_ready: error.is_none(), error }))
 }
 
 /// Shows metrics in the text format of Prometheus.

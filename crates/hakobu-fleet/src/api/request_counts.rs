@@ -8,7 +8,7 @@ pub const DURATION_CLASSES_MS: [u64; 9] = [1, 5, 10, 25, 50, 100, 250, 1000, 500
 
 /// The numbers of requests since the start.
 #[derive(Debug, Default)]
-pub struct RequestCounts {
+pub struct ApiRequestCounts {
     /// By the first digit of the status.
     statuses: [AtomicU64; 6],
     /// Each class has those of the classes below.
@@ -18,7 +18,7 @@ pub struct RequestCounts {
     pub refused_logins: AtomicU64,
 }
 
-impl RequestCounts {
+impl ApiRequestCounts {
     /// Counts a request.
     pub fn count(&self, status: u16, time: Duration) {
         let class = usize::from(status / 100).min(self.statuses.len() - 1);

@@ -116,7 +116,8 @@ fn views(state: &ApiState, rows: &[RunRow]) -> Vec<RunView> {
 /// A run of its own, without a relationship.
 #[derive(Clone, Debug, serde::Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RunInput {
+#[schema(as = RunInput)]
+pub struct StartRunInput {
     /// The group whose brokers work on it.
     pub group: String,
     /// Locations and options.
@@ -124,12 +125,12 @@ pub struct RunInput {
 }
 
 /// Starts a run of its own. As it may copy anything, this needs the role admin.
-#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = RunInput,
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = StartRunInput,
     responses((status = 201, body = RunNumber)))]
 pub async fn start_run(
     State(state): State<Arc<ApiState>>,
     AdminCaller(caller): AdminCaller,
-    JsonBody(input): JsonBody<RunInput>,
+    JsonBody(input): JsonBody<StartRunInput>,
 ) -> ApiResult<(StatusCode, Json<RunNumber>)> {
     let group = GroupName::new(input.group).map_err(|error| ApiError::from(error).field("group"))?;
     let request = FleetRequest::from(input.request);

@@ -11,7 +11,7 @@ use super::events::EventStream;
 use super::glimpse::FleetGlimpse;
 use super::overview::{FleetEvent, FleetOverview};
 use super::problem::{ApiError, ApiResult};
-use super::request_counts::RequestCounts;
+use super::request_counts::ApiRequestCounts;
 use super::sessions::SessionTable;
 use crate::audit::{AUDIT_OBJECT_BYTES_MAX, AUDIT_TEXT_BYTES_MAX, AuditEntry};
 use crate::change::{LedgerAnswer, LedgerChange};
@@ -55,7 +55,7 @@ pub struct ApiState {
     /// The events.
     pub events: EventStream,
     /// The numbers of requests.
-    pub counts: RequestCounts,
+    pub counts: ApiRequestCounts,
     overview: Mutex<FleetOverview>,
     tokens: Mutex<BTreeMap<TokenHash, TokenRecord>>,
     sessions: Mutex<SessionTable>,
@@ -91,7 +91,7 @@ impl ApiState {
             clock,
             reader,
             events: EventStream::default(),
-            counts: RequestCounts::default(),
+            counts: ApiRequestCounts::default(),
             overview: Mutex::default(),
             tokens: Mutex::default(),
             sessions: Mutex::default(),

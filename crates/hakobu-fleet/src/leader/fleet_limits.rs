@@ -1,14 +1,10 @@
 //! Limits that hold over the whole fleet, divided among the units under way. They are changed while runs go on.
 
-use hakobu_core::error::Result;
-
 use super::{ActiveRun, Leader};
 use crate::ids::RunId;
-use crate::ledger::Ledger;
 use crate::limits_setting::{LEAST_BYTES_PER_SECOND, LimitsSetting};
 use crate::message::SentLimits;
 use crate::names::GroupName;
-use crate::run::RunRow;
 
 impl Leader {
     /// Replaces the limits of a group. They last as long as this leader.
@@ -48,17 +44,6 @@ impl ActiveRun {
         let brokers: std::collections::BTreeSet<_> = self.brokers().collect();
         !brokers.contains(broker) && brokers.len() >= most as usize
     }
-}
-
-/// Returns the limits of a run: its own, or those that its relationship has.
-pub(super) fn saved_limits(ledger: &mut dyn Ledger, row: &RunRow) -> Result<Option<LimitsSetting>> {
-    if let Some(json) = &row.limits {
-        return Ok(LimitsSetting::parse(json).ok());
-    }
-    let Some(id) = row.relationship else { return Ok(None) };
-    let record = ledger.relationship(id)?;
-    // Limits of a later version were refused when they were set here, so they do not hold here.
-    Ok(record.and_then(|record| record.relationship.limits).and_then(|json| LimitsSetting::parse(&json).ok()))
 }
 
 /// Returns the limits of one of so many units.

@@ -2,8 +2,8 @@
 
 use hakobu_core::error::{Error, Result};
 
-use super::fleet_limits::saved_limits;
 use super::phases::{NextStep, next_step};
+use super::saved_limits::saved_limits;
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
 use crate::bus::ReplyTo;
 use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
@@ -177,7 +177,7 @@ impl Leader {
             }
             LedgerAnswer::Refused(LedgerRefusal::Unit(UnitRefusal::OutsideUnit)) => {
                 let words = "the result names entries that do not belong to the unit";
-                send(reply, &LeaderAnswer::Refused(words.to_owned()));
+                send(reply, &LeaderAnswer::Unacceptable(words.to_owned()));
                 None
             }
             _ => {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use hakobu_core::error::Error;
+use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Event;
 
 use super::unit_run::{RunCache, UnitOutcome};
@@ -98,6 +98,10 @@ impl Worker {
             let words = match self.ask(BrokerRequest::Commit { lease, result }) {
                 Ok((LeaderAnswer::Done, _)) => return,
                 Ok((LeaderAnswer::Lost, _)) => return state.lose(),
+                Ok((LeaderAnswer::Unacceptable(words), _)) => {
+                    let error = Error::new(ErrorKind::Protocol, "committing a unit", words);
+                    return self.give_back(state, RefuseCause::Failed, &error);
+                }
                 Ok((LeaderAnswer::Refused(words), _)) => words,
                 Ok(_) => unexpected().to_string(),
                 Err(error) => error.to_string(),

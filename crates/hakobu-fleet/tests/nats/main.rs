@@ -1,5 +1,8 @@
 //! The bus over real servers of NATS, with the accounts that the book shows.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../copies/fleet.rs"]
 mod fleet;
 #[path = "../copies/trees.rs"]

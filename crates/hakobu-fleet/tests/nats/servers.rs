@@ -70,6 +70,7 @@ impl Passwords {
     }
 
     /// Starts the control plane's end for both groups.
+    #[allow(clippy::needless_pass_by_value, reason = "callers have no other use for it")]
     pub fn leader(&self, url: &str, sink: Arc<dyn CallSink>) -> NatsLeaderBus {
         let groups = ["site-a", "site-b"].map(|name| NatsGroup {
             name: site(name),
@@ -110,10 +111,13 @@ impl Observer for Notices {
     }
 }
 
-/// Answers requests by a function, from a thread of its own.
+/// Returns the answer to a request.
+type AnswerOf = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
+
+/// Answers requests by a function.
 pub struct Answering {
     calls: Mutex<Vec<(GroupName, Option<BrokerName>, usize)>>,
-    answer: Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>,
+    answer: AnswerOf,
 }
 
 impl Answering {

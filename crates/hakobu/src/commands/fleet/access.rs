@@ -1,7 +1,5 @@
 //! `fleet tokens` and `fleet audit`.
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::units::parse_duration;
 use hakobu_fleet::api::fleet_view::{AuditView, TokenInput, TokenSecret, TokenView};
@@ -9,52 +7,9 @@ use hakobu_fleet::api::listing::ListPage;
 use hakobu_fleet::client::FleetClient;
 use hakobu_fleet::token::TokenRole;
 
+use super::arguments::{AuditArguments, TokensVerb};
 use super::printing::{NOTHING, json_lines, json_object, table, text, time};
 use crate::{messages, output};
-
-/// The text below the help.
-pub(crate) const TOKENS_HELP: &str = "\
-Roles: viewer sees everything but secrets, operator starts, stops and limits runs, admin changes everything.
-
-Examples:
-  hakobu fleet tokens add monitoring --role viewer
-  hakobu fleet tokens add visitor --role operator --valid-for 8h --once";
-
-/// The actions on tokens.
-#[derive(Debug, Subcommand)]
-pub enum TokensVerb {
-    /// List tokens, without their secrets
-    List,
-    /// Make a token and print it; it is not shown again
-    #[command(after_help = TOKENS_HELP)]
-    Add {
-        /// Name that says what it is for
-        label: String,
-        /// Role: viewer, operator, admin
-        #[arg(long, value_name = "ROLE", hide_possible_values = true,
-            value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"]))]
-        role: String,
-        /// Time for which it is valid, such as 90d; without it, there is no end
-        #[arg(long, value_name = "DURATION")]
-        valid_for: Option<String>,
-        /// Valid once
-        #[arg(long)]
-        once: bool,
-    },
-    /// Revoke a token; its sessions end
-    Revoke {
-        /// Number of the token
-        id: u64,
-    },
-}
-
-/// The arguments of `fleet audit`.
-#[derive(Debug, Args)]
-pub struct AuditArguments {
-    /// Number of records, the latest first
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub count: usize,
-}
 
 /// Carries out an action on tokens; returns what is to be printed.
 pub(super) fn tokens(client: &FleetClient, verb: &TokensVerb, json: bool) -> Result<String> {

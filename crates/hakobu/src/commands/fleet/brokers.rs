@@ -1,40 +1,14 @@
 //! `fleet brokers`.
 
-use clap::Subcommand;
 use hakobu_core::error::Result;
 use hakobu_fleet::api::fleet_view::BrokerView;
 use hakobu_fleet::client::{FleetClient, escaped};
 
+use super::arguments::BrokersVerb;
 use super::printing::{json_lines, name_of, table, time};
 
 /// The maximum number of brokers that are listed.
 const LISTED_MAX: usize = 10_000;
-
-/// The actions on brokers.
-#[derive(Debug, Subcommand)]
-pub enum BrokersVerb {
-    /// List brokers
-    List {
-        /// Only those of a group
-        #[arg(long, value_name = "NAME")]
-        group: Option<String>,
-    },
-    /// Have a broker take no further units; it ends those that it has
-    Drain {
-        /// Name of the broker
-        name: String,
-    },
-    /// Let a broker take units again
-    Undrain {
-        /// Name of the broker
-        name: String,
-    },
-    /// Forget a broker that is away
-    Forget {
-        /// Name of the broker
-        name: String,
-    },
-}
 
 /// Carries out an action; returns what is to be printed.
 pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> Result<String> {

@@ -3,44 +3,19 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use hakobu_agent::machine;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_fleet::client::FleetClient;
 use hakobu_fleet::secret_bytes::SecretBytes;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::shared::headings::{CONNECTION, OUTPUT};
+use super::arguments::FleetConnection;
 
 /// The maximum length of a file with a token or certificates in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The variables of the environment.
 const URL_VARIABLE: &str = "HAKOBU_FLEET_URL";
 const TOKEN_VARIABLE: &str = "HAKOBU_FLEET_TOKEN";
-
-/// The options for reaching a control plane.
-#[derive(Debug, Args)]
-pub(crate) struct FleetConnection {
-    /// Address of the control plane
-    ///
-    /// Environment: HAKOBU_FLEET_URL
-    #[arg(long, global = true, value_name = "URL", help_heading = CONNECTION)]
-    pub server: Option<String>,
-
-    /// File with the token
-    ///
-    /// Environment: HAKOBU_FLEET_TOKEN, the token itself
-    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
-    pub token_file: Option<PathBuf>,
-
-    /// Certificates to trust as well, as PEM
-    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
-    pub tls_ca: Option<PathBuf>,
-
-    /// Print JSON, in the form of the API
-    #[arg(long, global = true, help_heading = OUTPUT)]
-    pub json: bool,
-}
 
 /// The last login.
 #[derive(Serialize, Deserialize)]

@@ -1,65 +1,14 @@
 //! `fleet limits`.
 
-use clap::{Args, Subcommand};
-use hakobu_core::error::Result;
-use hakobu_core::units::format_rate;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::units::{format_rate, parse_bytes};
 use hakobu_fleet::api::fleet_view::GroupView;
 use hakobu_fleet::api::listing::ListPage;
 use hakobu_fleet::api::run_view::RunDetail;
 use hakobu_fleet::client::{FleetClient, escaped};
 use hakobu_fleet::limits_setting::LimitsSetting;
 
-use super::relationships::read_limits;
-
-/// The text below the help.
-pub(crate) const LIMITS_HELP: &str = "\
-Limits hold over all brokers, and within seconds. What is not named stays as it is; off and 0 remove a limit. Those of a group \
-last until the control plane ends.
-
-Examples:
-  hakobu fleet limits run 7 --rate 20M
-  hakobu fleet limits group site-a --rate 100M --operations 2000
-  hakobu fleet limits run 7 --rate off";
-
-/// The actions on limits.
-#[derive(Debug, Subcommand)]
-pub enum LimitsVerb {
-    /// Show or set the limits of a run
-    #[command(after_help = LIMITS_HELP)]
-    Run {
-        /// Number of the run
-        id: u64,
-        /// The limits.
-        #[command(flatten)]
-        limits: FleetLimits,
-    },
-    /// Show or set the limits of a group
-    #[command(after_help = LIMITS_HELP)]
-    Group {
-        /// Name of the group
-        name: String,
-        /// The limits.
-        #[command(flatten)]
-        limits: FleetLimits,
-    },
-}
-
-/// The limits that were typed.
-#[derive(Debug, Args)]
-pub struct FleetLimits {
-    /// Bytes per second, such as 20M, or off
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<String>,
-    /// Operations per second, or 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub operations: Option<u32>,
-    /// Slow down while source reads are slower than MS; 0 for no limit
-    #[arg(long, value_name = "MS")]
-    pub source_p99: Option<f64>,
-    /// Brokers that work at a time; 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub brokers: Option<u32>,
-}
+use super::arguments::{FleetLimits, LimitsVerb};
 
 impl FleetLimits {
     fn is_empty(&self) -> bool {
@@ -106,4 +55,34 @@ pub(super) fn words(limits: &LimitsSetting) -> String {
     words.extend(limits.source_p99_ms.map(|ms| format!("source reads up to {ms} ms")));
     words.extend(limits.brokers.map(|count| format!("{count} brokers")));
     words.join(", ")
+}
+
+/// Returns limits with those that were typed.
+///
+/// # Errors
+/// `Usage` for a rate that is none.
+pub(super) fn read_limits(
+    (rate, operations): (Option<&str>, Option<u32>),
+    (source_p99, brokers): (Option<f64>, Option<u32>),
+    before: Option<LimitsSetting>,
+) -> Result<Option<LimitsSetting>> {
+    let mut limits = before.clone().unwrap_or_default();
+    match rate {
+        None => {}
+        Some("off") => limits.bytes_per_second = None,
+        Some(text) => {
+            let rate = parse_bytes(text).map_err(|error| {
+                Error::new(ErrorKind::Usage, "reading the rate", error.to_string()).at(text)
+            })?;
+            limits.bytes_per_second = Some(rate);
+        }
+    }
+    limits.operations_per_second = operations
+        .filter(|count| *count > 0)
+        .or_else(|| limits.operations_per_second.filter(|_| operations.is_none()));
+    limits.source_p99_ms =
+        source_p99.filter(|ms| *ms > 0.0).or_else(|| limits.source_p99_ms.filter(|_| source_p99.is_none()));
+    limits.brokers =
+        brokers.filter(|count| *count > 0).or_else(|| limits.brokers.filter(|_| brokers.is_none()));
+    Ok((before.is_some() || limits != LimitsSetting::default()).then_some(limits))
 }

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Read};
 
-use clap::Args;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_fleet::api::fleet_view::{TokenInput, TokenSecret};
 use hakobu_fleet::client::FleetClient;
@@ -10,21 +9,14 @@ use hakobu_fleet::secret_bytes::SecretBytes;
 use hakobu_fleet::token::TokenRole;
 use serde_json::Value;
 
-use super::connection::{FleetConnection, FleetLogin, read_file, token_in};
+use super::arguments::{FleetConnection, LoginToFleet};
+use super::connection::{FleetLogin, read_file, token_in};
 use crate::{messages, output};
 
 /// The time for which the token of a login is valid in seconds: 90 days.
 const VALID_FOR_S: u64 = 90 * 86_400;
 /// The maximum length of a token on standard input in bytes.
 const TOKEN_BYTES_MAX: u64 = 4096;
-
-/// The arguments of `fleet login`.
-#[derive(Debug, Args)]
-pub struct LoginToFleet {
-    /// Address of the control plane
-    #[arg(value_name = "URL")]
-    pub url: String,
-}
 
 /// Keeps an address and a token. A token with the role admin is exchanged for one of this login, so that one that is valid once
 /// can be used as well.

@@ -18,7 +18,7 @@ pub(super) fn table<const N: usize>(
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
     let mut all = vec![headings.map(str::to_owned)];
-    // What a name contains must not break lines or colors.
+    // A name must not break lines or colors.
     all.extend(rows.into_iter().map(|row| row.map(|cell| lossy(cell.as_bytes()))));
     let width = |column: usize| all.iter().map(|row| row[column].width()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

@@ -1,153 +1,23 @@
 //! `fleet relationships`: their arguments, and what they do.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::units::parse_bytes;
 use hakobu_fleet::api::relationship_view::{
     CredentialView, RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView,
 };
 use hakobu_fleet::api::relationships::ScheduleStarts;
 use hakobu_fleet::client::{FleetClient, with_query};
-use hakobu_fleet::limits_setting::LimitsSetting;
 use hakobu_fleet::schedule::{MissedStart, SCHEDULE_VERSION, ScheduleSetting};
 
+use super::arguments::{ListArguments, RelationshipSettings, RelationshipsVerb};
 use super::connection::read_file;
+use super::limits::read_limits;
 use super::printing::{NOTHING, json_lines, json_object, name_of, table, text, time};
 use super::request::request;
 
 /// The maximum number of relationships that are listed.
 const LISTED_MAX: usize = 100_000;
-
-/// The text below the help.
-pub(crate) const ADD_HELP: &str = "\
-Behind -- stands what each run does: copy or sync, with their options, sources and target. Local paths are those of the \
-brokers, and begin with /. A run is refused that asks what nobody answers: sync deletes with --delete.
-
-Examples:
-  hakobu fleet relationships add home --group site-a -- copy /home/ backup:/srv/home
-  hakobu fleet relationships add data --group site-a --schedule '0 3 * * *' --time-zone Asia/Tokyo -- \
-sync --delete /srv/data/ s3://bucket/data";
-
-/// The actions on relationships.
-#[derive(Debug, Subcommand)]
-pub enum RelationshipsVerb {
-    /// List relationships with their states
-    List(ListArguments),
-    /// Add a relationship
-    #[command(after_help = ADD_HELP)]
-    Add {
-        /// Its name
-        name: String,
-        /// The settings.
-        #[command(flatten)]
-        settings: RelationshipSettings,
-        /// Command of its runs, behind --
-        #[arg(last = true, required = true, value_name = "COMMAND")]
-        command: Vec<OsString>,
-    },
-    /// Show a relationship
-    Show {
-        /// Its name
-        name: String,
-    },
-    /// Change settings of a relationship; the others stay
-    Change {
-        /// Its name
-        name: String,
-        /// New name
-        #[arg(long, value_name = "NAME")]
-        rename: Option<String>,
-        /// The settings.
-        #[command(flatten)]
-        settings: RelationshipSettings,
-        /// New command of its runs, behind --
-        #[arg(last = true, value_name = "COMMAND")]
-        command: Vec<OsString>,
-    },
-    /// Remove a relationship; its runs stay
-    Remove {
-        /// Its name
-        name: String,
-    },
-    /// Show the next starts of a schedule
-    Preview {
-        /// Line of cron: minute hour day month weekday
-        schedule: String,
-        /// Time zone, such as Asia/Tokyo
-        #[arg(long, value_name = "ZONE", default_value = "UTC")]
-        time_zone: String,
-        /// Number of starts
-        #[arg(long, value_name = "N", default_value_t = 5)]
-        count: u32,
-    },
-}
-
-/// The choice of relationships to list.
-#[derive(Debug, Args)]
-pub struct ListArguments {
-    /// Only those with this text in name, owner or locations
-    #[arg(long, value_name = "TEXT")]
-    pub search: Option<String>,
-    /// Only those in these states: failed, partial, running, paused, cancelled, new, complete
-    #[arg(long, value_name = "LIST")]
-    pub state: Option<String>,
-    /// Only those of a group
-    #[arg(long, value_name = "NAME")]
-    pub group: Option<String>,
-    /// Order: name, state, last_run, next_start, changed
-    #[arg(long, value_name = "ORDER", default_value = "name")]
-    pub order: String,
-}
-
-/// The settings of a relationship. Empty values take one away.
-#[derive(Debug, Args)]
-pub struct RelationshipSettings {
-    /// Group of brokers that reach source and target
-    #[arg(long, value_name = "NAME")]
-    pub group: Option<String>,
-    /// Line of cron: minute hour day month weekday; empty for none
-    #[arg(long, value_name = "CRON")]
-    pub schedule: Option<String>,
-    /// Time zone of the schedule, such as Asia/Tokyo
-    #[arg(long, value_name = "ZONE")]
-    pub time_zone: Option<String>,
-    /// Leave out starts that were missed, instead of making up for them once
-    #[arg(long)]
-    pub skip_missed: bool,
-    /// File with the whole schedule as JSON, with blackout windows
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "time_zone", "skip_missed"])]
-    pub schedule_file: Option<PathBuf>,
-    /// Limit of the rate over all brokers, such as 20M (bytes per second)
-    #[arg(long, value_name = "RATE")]
-    pub limit_rate: Option<String>,
-    /// Limit of the operations per second over all brokers
-    #[arg(long, value_name = "N")]
-    pub limit_operations: Option<u32>,
-    /// Slow down while source reads are slower than MS
-    #[arg(long, value_name = "MS")]
-    pub limit_source_p99: Option<f64>,
-    /// Number of brokers that work at a time
-    #[arg(long, value_name = "N")]
-    pub limit_brokers: Option<u32>,
-    /// File with the notification as JSON
-    #[arg(long, value_name = "FILE")]
-    pub notify: Option<PathBuf>,
-    /// Person who answers for it
-    #[arg(long, value_name = "NAME")]
-    pub owner: Option<String>,
-    /// File with credentials, on the brokers
-    #[arg(long, value_name = "PATH")]
-    pub credentials_file: Vec<String>,
-    /// Variable of the brokers' environment with credentials
-    #[arg(long, value_name = "NAME")]
-    pub credentials_variable: Vec<String>,
-    /// Compare source and target at the end of each run
-    #[arg(long)]
-    pub verify: bool,
-}
 
 /// Carries out an action; returns what is to be printed.
 pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json: bool) -> Result<String> {
@@ -311,36 +181,6 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
         input.credentials = credentials;
     }
     Ok(())
-}
-
-/// Returns limits with those that were typed.
-///
-/// # Errors
-/// `Usage` for a rate that is none.
-pub(super) fn read_limits(
-    (rate, operations): (Option<&str>, Option<u32>),
-    (source_p99, brokers): (Option<f64>, Option<u32>),
-    before: Option<LimitsSetting>,
-) -> Result<Option<LimitsSetting>> {
-    let mut limits = before.clone().unwrap_or_default();
-    match rate {
-        None => {}
-        Some("off") => limits.bytes_per_second = None,
-        Some(text) => {
-            let rate = parse_bytes(text).map_err(|error| {
-                Error::new(ErrorKind::Usage, "reading the rate", error.to_string()).at(text)
-            })?;
-            limits.bytes_per_second = Some(rate);
-        }
-    }
-    limits.operations_per_second = operations
-        .filter(|count| *count > 0)
-        .or_else(|| limits.operations_per_second.filter(|_| operations.is_none()));
-    limits.source_p99_ms =
-        source_p99.filter(|ms| *ms > 0.0).or_else(|| limits.source_p99_ms.filter(|_| source_p99.is_none()));
-    limits.brokers =
-        brokers.filter(|count| *count > 0).or_else(|| limits.brokers.filter(|_| brokers.is_none()));
-    Ok((before.is_some() || limits != LimitsSetting::default()).then_some(limits))
 }
 
 fn shown(view: &RelationshipView, json: bool) -> Result<String> {

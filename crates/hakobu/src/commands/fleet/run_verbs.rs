@@ -8,9 +8,9 @@ use hakobu_fleet::api::relationships::RunNumber;
 use hakobu_fleet::api::run_view::{FailureView, RunComparison, RunDetail, RunView};
 use hakobu_fleet::client::FleetClient;
 
+use super::arguments::RunVerbs;
 use super::printing::{NOTHING, bytes, count, json_lines, json_object, name_of, span, table, text, time};
 use super::relationships::named;
-use super::runs::RunVerbs;
 use super::watching::progress_words;
 
 /// Carries out an action; returns what is to be printed.

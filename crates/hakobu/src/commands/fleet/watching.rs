@@ -7,13 +7,13 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::units::format_rate;
 use hakobu_fleet::api::relationships::RunNumber;
 use hakobu_fleet::api::run_view::{RunDetail, RunState, RunView};
-use hakobu_fleet::api::runs::RunInput;
+use hakobu_fleet::api::runs::StartRunInput;
 use hakobu_fleet::client::FleetClient;
 
+use super::arguments::StartArguments;
 use super::printing::{bytes, count, json_object, name_of, span};
 use super::relationships::named;
 use super::request::request;
-use super::runs::StartArguments;
 use crate::exit::{FAILED, INTERRUPTED};
 use crate::output;
 use crate::render::json::one_line;
@@ -34,7 +34,7 @@ pub(super) fn start(client: &FleetClient, typed: &StartArguments, json: bool) ->
         }
         (None, group) => {
             let group = group.clone().unwrap_or_default();
-            let input = RunInput { group, request: request(&typed.command, typed.verify)? };
+            let input = StartRunInput { group, request: request(&typed.command, typed.verify)? };
             client.send("POST", "/api/v1/runs", &input)?
         }
     };

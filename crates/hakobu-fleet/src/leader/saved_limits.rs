@@ -1,0 +1,18 @@
+//! The limits that a run has by itself, or from its relationship.
+
+use hakobu_core::error::Result;
+
+use crate::ledger::Ledger;
+use crate::limits_setting::LimitsSetting;
+use crate::run::RunRow;
+
+/// Returns the limits of a run: its own, or those that its relationship has.
+pub(super) fn saved_limits(ledger: &mut dyn Ledger, row: &RunRow) -> Result<Option<LimitsSetting>> {
+    if let Some(json) = &row.limits {
+        return Ok(LimitsSetting::parse(json).ok());
+    }
+    let Some(id) = row.relationship else { return Ok(None) };
+    let record = ledger.relationship(id)?;
+    // Limits of a later version were refused when they were set here, so they do not hold here.
+    Ok(record.and_then(|record| record.relationship.limits).and_then(|json| LimitsSetting::parse(&json).ok()))
+}
