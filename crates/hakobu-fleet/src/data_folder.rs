@@ -44,6 +44,11 @@ impl DataFolder {
         self.0.join("key")
     }
 
+    /// Returns the folder of files that secrets may be read from.
+    pub fn secrets(&self) -> PathBuf {
+        self.0.join("secrets")
+    }
+
     /// Reads the keys, or makes them.
     ///
     /// # Errors

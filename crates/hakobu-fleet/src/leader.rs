@@ -6,8 +6,10 @@
 //! Changes wait until [`Leader::flush`], which applies all of them in one transaction and then answers.
 
 mod active_run;
+mod announcements;
 mod calls;
 mod doubts;
+mod credentials;
 mod errands;
 mod fleet_limits;
 mod live_broker;
@@ -31,11 +33,13 @@ use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal
 use crate::errand_desk::ErrandDesk;
 use crate::fleet_clock::FleetClock;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, UnitId, UnitKey};
+use crate::key_file::SealingKeys;
 use crate::lease_token::LeaseKey;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::limits_setting::LimitsSetting;
 use crate::message::{LeaderAnswer, encode};
 use crate::names::{BrokerName, GroupName};
+use crate::relationship::CredentialReference;
 
 /// The number of rounds in which changes may lead to further ones before the leader looks at its queue again.
 const ROUNDS_MAX: usize = 8;
@@ -67,6 +71,11 @@ pub struct Leader {
     errands: ErrandDesk,
     plans: schedules::SchedulePlans,
     doubts: doubts::LeaderDoubts,
+    announcements: announcements::Announcements,
+    /// The keys of sealed credentials.
+    keys: Option<Arc<SealingKeys>>,
+    /// The credentials of relationships with runs under way, as last read.
+    credentials: BTreeMap<RelationshipId, Vec<CredentialReference>>,
     /// The error of the ledger, while it does not work.
     ledger_error: Option<Error>,
 }
@@ -83,6 +92,7 @@ enum Then {
     Planned(RelationshipId, Moment),
     Saved(Option<RelationshipId>, LedgerReply),
     End(RunId),
+    Cancel(RunId, LedgerReply),
     Tell(LedgerReply),
     Nothing,
 }
@@ -143,6 +153,9 @@ impl Leader {
             errands: ErrandDesk::default(),
             plans,
             doubts: doubts::LeaderDoubts::default(),
+            announcements: announcements::Announcements::default(),
+            keys: None,
+            credentials: BTreeMap::new(),
             ledger_error: None,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
@@ -154,6 +167,11 @@ impl Leader {
     /// Ends the leader, and returns its ledger. What waits to be applied is dropped, as if the process had been killed.
     pub fn into_ledger(self) -> Box<dyn Ledger> {
         self.ledger
+    }
+
+    /// Sets the keys of sealed credentials. Without them, units that need such cannot be given to anybody.
+    pub fn set_keys(&mut self, keys: Arc<SealingKeys>) {
+        self.keys = Some(keys);
     }
 
     /// Returns the ledger, for reading. What waits to be applied is not in it.
@@ -191,6 +209,7 @@ impl Leader {
             change => change,
         };
         let then = match inner {
+            LedgerChange::EndRun(end) => Then::Cancel(end.run, reply),
             LedgerChange::StartRun(run) => {
                 if self.has_run_into(run) {
                     return reply(Ok(LedgerAnswer::Refused(LedgerRefusal::TargetInUse)));
@@ -255,6 +274,7 @@ impl Leader {
         self.follow_schedules();
         self.flush();
         self.forget_brokers();
+        self.announce_lost_brokers();
         self.ask_for_splits();
         self.offer();
         self.settle_doubts();
@@ -280,7 +300,10 @@ impl Leader {
                     _ => id,
                 };
                 reply(Ok(answer));
-                saved.into_iter().for_each(|id| self.plan(id));
+                if let Some(id) = saved {
+                    self.credentials.remove(&id);
+                    self.plan(id);
+                }
                 None
             }
             Then::Planned(id, at) => {
@@ -319,6 +342,18 @@ impl Leader {
                     && let Some(ended) = self.runs.remove(&run)
                 {
                     ended.row.relationship.into_iter().for_each(|id| self.plan_after_run(id));
+                    self.forget_credentials(ended.row.relationship);
+                    self.announce_end(run, ended.last_error.as_ref());
+                }
+                None
+            }
+            Then::Cancel(run, reply) => {
+                let is_done = answer == LedgerAnswer::Done;
+                reply(Ok(answer));
+                if is_done {
+                    let ended = self.runs.remove(&run).and_then(|run| run.row.relationship);
+                    ended.into_iter().for_each(|id| self.plan_after_run(id));
+                    self.announce_end(run, None);
                 }
                 None
             }
@@ -328,7 +363,7 @@ impl Leader {
     /// Tells that a change could not be applied. It may have been: what it is about is looked up again.
     fn fail(&mut self, then: Then, error: &Error) {
         match then {
-            Then::Tell(reply) => reply(Err(error.clone())),
+            Then::Tell(reply) | Then::Cancel(_, reply) => reply(Err(error.clone())),
             Then::Start(reply) | Then::Saved(_, reply) => {
                 self.doubt_lists();
                 reply(Err(error.clone()));

@@ -12,12 +12,14 @@ use hakobu_core::event::Failure;
 use hakobu_core::path::EntryPath;
 use serde::{Deserialize, Serialize};
 
+use crate::broker_key::BrokerPublicKey;
 use crate::failure::{FailureRow, kind_of_number, number_of_kind};
 use crate::ids::{Epoch, RunId, UnitKey};
 use crate::lease_token::LeaseToken;
 use crate::link_name::LinkNameRow;
 use crate::names::BrokerName;
 use crate::open_directory::OpenDirectoryRow;
+use crate::sent_credentials::SentCredential;
 use crate::transition::RefuseCause;
 
 /// The version of the messages that this program speaks.
@@ -81,6 +83,13 @@ pub struct LeaseName {
     pub token: LeaseToken,
 }
 
+impl LeaseName {
+    /// Returns the purpose for which the credentials of this lease are sealed.
+    pub fn credentials_purpose(&self) -> String {
+        format!("credentials of unit {}/{} in epoch {}", self.key.run, self.key.unit, self.epoch)
+    }
+}
+
 /// The state of a broker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BrokerReport {
@@ -92,6 +101,8 @@ pub struct BrokerReport {
     pub is_ending: bool,
     /// Its units.
     pub units: Vec<UnitProgress>,
+    /// The key for which credentials are sealed.
+    pub key: Option<BrokerPublicKey>,
 }
 
 /// The progress of a unit.
@@ -185,6 +196,8 @@ pub struct GrantedUnit {
     pub limits: SentLimits,
     /// The work.
     pub work: GrantedWork,
+    /// The credentials.
+    pub credentials: Vec<SentCredential>,
 }
 
 /// The work of a unit.

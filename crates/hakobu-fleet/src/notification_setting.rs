@@ -39,7 +39,6 @@ pub struct WebhookSetting {
     pub url: String,
     /// The place of the secret that signs. Without one, the receiver cannot know who has sent a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub secret: Option<CredentialReference>,
 }
 
@@ -80,6 +79,54 @@ impl NotificationSetting {
         Ok(())
     }
 
+    /// Takes sealed secrets out, so that nobody is shown them.
+    pub fn hide_sealed(&mut self) {
+        for webhook in &mut self.webhooks {
+            if let Some(CredentialReference::Sealed(text)) = &mut webhook.secret {
+                text.clear();
+            }
+        }
+    }
+
+    /// Puts sealed secrets back that were taken out: those of the webhooks with the same URL.
+    ///
+    /// # Errors
+    /// The field of a webhook that had none.
+    pub fn keep_sealed(&mut self, before: Option<&Self>) -> Result<(), SettingError> {
+        for (index, webhook) in self.webhooks.iter_mut().enumerate() {
+            let Some(CredentialReference::Sealed(text)) = &mut webhook.secret else { continue };
+            if !text.is_empty() {
+                continue;
+            }
+            let known = before.into_iter().flat_map(|before| &before.webhooks);
+            let known =
+                known.filter(|known| known.url == webhook.url).find_map(|known| match &known.secret {
+                    Some(CredentialReference::Sealed(text)) => Some(text),
+                    _ => None,
+                });
+            let Some(known) = known else {
+                let field = format!("webhooks[{index}].secret");
+                return Err(SettingError::new(field, "there is no sealed secret to keep for this URL"));
+            };
+            text.clone_from(known);
+        }
+        Ok(())
+    }
+
+    /// Adds the recipients of another setting that this one does not have.
+    pub fn add_recipients(&mut self, other: Self) {
+        for webhook in other.webhooks {
+            if !self.webhooks.contains(&webhook) {
+                self.webhooks.push(webhook);
+            }
+        }
+        for address in other.mail_to {
+            if !self.mail_to.contains(&address) {
+                self.mail_to.push(address);
+            }
+        }
+    }
+
     /// Returns true if a kind is told.
     pub fn tells(&self, kind: NotificationKind) -> bool {
         self.kinds.contains(&kind)
@@ -112,5 +159,31 @@ mod tests {
             NotificationSetting::parse(&format!(r#"{{"version":1,"mail_to":[{list}]}}"#))
         };
         assert!(many(RECIPIENTS_MAX).is_ok() && many(RECIPIENTS_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn sealed_secrets_are_hidden_and_kept() {
+        let parse = |text: &str, url: &str| {
+            let webhook = format!(r#"{{"url":"https://{url}/","secret":{{"sealed":"{text}"}}}}"#);
+            NotificationSetting::parse(&format!(r#"{{"version":1,"webhooks":[{webhook}]}}"#)).unwrap()
+        };
+        let saved = parse("hks1.x.y", "a.org");
+        let mut shown = saved.clone();
+        shown.hide_sealed();
+        assert_eq!(shown, parse("", "a.org"));
+        shown.keep_sealed(Some(&saved)).unwrap();
+        assert_eq!(shown, saved);
+        // A secret is not sent elsewhere.
+        assert_eq!(parse("", "b.org").keep_sealed(Some(&saved)).unwrap_err().field, "webhooks[0].secret");
+        assert!(parse("", "a.org").keep_sealed(None).is_err());
+    }
+
+    #[test]
+    fn recipients_are_added_once() {
+        let parse =
+            |mail: &str| NotificationSetting::parse(&format!(r#"{{"version":1,"mail_to":{mail}}}"#)).unwrap();
+        let mut all = parse(r#"["a@b.org"]"#);
+        all.add_recipients(parse(r#"["c@d.org","a@b.org"]"#));
+        assert_eq!(all.mail_to, ["a@b.org", "c@d.org"]);
     }
 }

@@ -3,6 +3,7 @@
 use hakobu_core::error::Result;
 use hakobu_core::path::PATH_BYTES_MAX;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::ids::{Moment, RelationshipId, Revision};
 use crate::limits::{check_at_most, malformed};
@@ -22,7 +23,7 @@ pub const CREDENTIALS_MAX: usize = 16;
 pub const CREDENTIAL_BYTES_MAX: usize = 16 << 10;
 
 /// The place where credentials are. The ledger never has them in clear.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialReference {
     /// A file on the broker.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 
@@ -13,6 +13,78 @@ use crate::secret_bytes::{SECRET_BYTES_MAX, SecretBytes};
 
 /// The operation that errors of this module name.
 const DURING: &str = "reading the secret";
+
+/// The places from which secrets may be read that somebody else names: a folder, and variables of the environment. Nothing
+/// else of the machine can be read by a request.
+#[derive(Clone, Debug, Default)]
+pub struct SecretPlaces {
+    /// The folder. Links within it may not lead out of it.
+    pub folder: Option<PathBuf>,
+    /// The names of variables. One that ends with `*` stands for all that begin so.
+    pub variables: Vec<String>,
+}
+
+impl SecretPlaces {
+    /// Reads a referenced secret, as [`read_secret`] does, if it is in one of the places. The path of a file may be relative to
+    /// the folder.
+    ///
+    /// # Errors
+    /// `Refused` if it is elsewhere, and those of [`read_secret`].
+    pub fn read(
+        &self,
+        reference: &CredentialReference,
+        purpose: &str,
+        keys: Option<&SealingKeys>,
+    ) -> Result<SecretBytes> {
+        match reference {
+            CredentialReference::File(path) => read_file(&self.file(path)?),
+            CredentialReference::Environment(name) => {
+                self.check_variable(name).and_then(|()| read_variable(name))
+            }
+            CredentialReference::Sealed(_) => read_secret(reference, purpose, keys),
+        }
+    }
+
+    /// Returns the file, without links.
+    fn file(&self, path: &str) -> Result<PathBuf> {
+        let refused = |words: &str| Error::new(ErrorKind::Refused, DURING, words.to_owned()).at(path);
+        let folder = self.folder.as_deref();
+        let folder = folder.ok_or_else(|| refused("there is no folder that secrets may be read from"))?;
+        let place = folder.as_os_str().as_encoded_bytes();
+        let whole = folder.canonicalize().map_err(|error| Error::io(DURING, &error).at(place))?;
+        let file = folder.join(path).canonicalize();
+        let is_within = |file: &Path| file.starts_with(&whole);
+        // Whether a file is there is not told of places elsewhere.
+        let hint = format!("put the file into {}", folder.display());
+        match file {
+            Ok(file) if is_within(&file) => Ok(file),
+            Err(error) if is_plain(path) => Err(Error::io(DURING, &error).at(path).hint(hint)),
+            _ => Err(refused("secrets are read from one folder only").hint(hint)),
+        }
+    }
+
+    fn check_variable(&self, name: &str) -> Result<()> {
+        let is_named = self.variables.iter().any(|variable| match variable.strip_suffix('*') {
+            Some(begin) => name.starts_with(begin),
+            None => name == variable,
+        });
+        let refused = || {
+            let words = "this variable of the environment may not be read";
+            let error = Error::new(ErrorKind::Refused, DURING, words).at(name);
+            match self.variables.is_empty() {
+                true => error.hint("none may be read here"),
+                false => error.hint(format!("possible are: {}", self.variables.join(", "))),
+            }
+        };
+        if is_named { Ok(()) } else { Err(refused()) }
+    }
+}
+
+/// Returns true for a path below the folder by its words.
+fn is_plain(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    parts.all(|part| matches!(part, std::path::Component::Normal(_)))
+}
 
 /// Reads a referenced secret. `purpose` is the one that a sealed secret was sealed for, and `keys` those of the key file,
 /// where there is one. A line end after the secret in a file is left out.
@@ -140,6 +212,35 @@ mod tests {
         assert!(read(&CredentialReference::Environment("A=B".to_owned())).is_err());
         let sealed = read(&CredentialReference::Sealed("hks1.x.y".to_owned())).unwrap_err();
         assert!(sealed.reason().contains("--key-file") && !sealed.to_string().contains("hks1"), "{sealed}");
+    }
+
+    #[test]
+    fn nothing_beside_the_places_is_read() {
+        let (folder, _) = file(b"open sesame\n", 0o600);
+        let (elsewhere, outside) = file(b"other\n", 0o600);
+        std::os::unix::fs::symlink(elsewhere.path().join("secret"), folder.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("secret", folder.path().join("inner")).unwrap();
+        let places = SecretPlaces {
+            folder: Some(folder.path().to_owned()),
+            variables: vec!["PATH".to_owned(), "HOM*".to_owned()],
+        };
+        let read = |reference: &CredentialReference| places.read(reference, "test", None);
+        let named = |path: &str| CredentialReference::File(path.to_owned());
+        let absolute = folder.path().join("secret");
+        for path in ["secret", "inner", "./secret", absolute.to_str().unwrap()] {
+            assert_eq!(read(&named(path)).unwrap().expose(), b"open sesame", "{path}");
+        }
+        let up = format!("../{}/secret", elsewhere.path().file_name().unwrap().to_str().unwrap());
+        for path in ["link", "/etc/passwd", "/nonexistent", "../nonexistent", &up] {
+            assert_eq!(read(&named(path)).unwrap_err().kind, ErrorKind::Refused, "{path}");
+        }
+        assert_eq!(read(&outside).unwrap_err().kind, ErrorKind::Refused);
+        assert_eq!(read(&named("nonexistent")).unwrap_err().kind, ErrorKind::NotFound);
+        let variable = |name: &str| read(&CredentialReference::Environment(name.to_owned()));
+        assert!(variable("PATH").is_ok() && variable("HOME").is_ok());
+        assert_eq!(variable("CARGO").unwrap_err().kind, ErrorKind::Refused);
+        let nowhere = SecretPlaces::default();
+        assert_eq!(nowhere.read(&outside, "test", None).unwrap_err().kind, ErrorKind::Refused);
     }
 
     #[test]

@@ -27,7 +27,10 @@ use crate::ledger::Ledger;
 use crate::ledger::leadership::{LeadershipState, LeadershipView};
 use crate::ledger::place::LedgerPlace;
 use crate::names::GroupName;
+use crate::notification_queue::{QueuedNotifications, notification_queue};
+use crate::notifier::{Notifier, NotifierSettings};
 use crate::run_request::RequestReader;
+use crate::sent_credentials::CredentialReader;
 use crate::tls_listener::{TlsCertificate, TlsListener, TlsListenerLimits};
 use crate::token::{NewToken, TokenRole};
 use crate::worker::{Worker, WorkerSettings};
@@ -69,6 +72,8 @@ pub struct ServiceSettings {
     pub nats: Vec<NatsGroup>,
     /// The broker in this process.
     pub broker: Option<BuiltInBroker>,
+    /// The settings of notifications.
+    pub notifications: NotifierSettings,
 }
 
 /// The parts of the program that the service uses.
@@ -90,6 +95,7 @@ pub struct ControlService {
     listener: std::net::TcpListener,
     address: SocketAddr,
     certificate: Option<Arc<TlsCertificate>>,
+    notifier: Arc<Notifier>,
     has_shown_token: bool,
 }
 
@@ -97,7 +103,7 @@ impl ControlService {
     /// Begins to listen.
     ///
     /// # Errors
-    /// Those of the address and of the certificate.
+    /// Those of the address, of the certificate, and of the mail server's settings.
     pub fn new(settings: ServiceSettings, parts: ServiceParts) -> Result<Self> {
         let at = |error: std::io::Error| {
             Error::io("listening", &error)
@@ -113,7 +119,20 @@ impl ControlService {
         let listener = std::net::TcpListener::bind(settings.listen).map_err(at)?;
         listener.set_nonblocking(true).map_err(at)?;
         let address = listener.local_addr().map_err(at)?;
-        Ok(Self { settings, parts, runtime, listener, address, certificate, has_shown_token: false })
+        let page = url(certificate.is_some(), settings.hosts.first(), address);
+        let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
+        let (told, observer) = (settings.notifications.clone(), parts.observer.clone());
+        let notifier = Arc::new(Notifier::new(told, page, clock, observer)?);
+        Ok(Self {
+            settings,
+            parts,
+            runtime,
+            listener,
+            address,
+            certificate,
+            notifier,
+            has_shown_token: false,
+        })
     }
 
     /// Returns the address of the interface.
@@ -123,8 +142,7 @@ impl ControlService {
 
     /// Returns the address of the interface, for a browser.
     pub fn url(&self) -> String {
-        let scheme = if self.certificate.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        url(self.certificate.is_some(), None, self.address)
     }
 
     /// Runs until it is asked to end. What the broker of this process has then is finished or given back.
@@ -203,7 +221,14 @@ impl ControlService {
     ) -> std::result::Result<Box<dyn Ledger>, LeadingFailure> {
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let (groups, observer) = (self.settings.nats.clone(), self.parts.observer.clone());
+        let (queue, queued) = notification_queue();
+        let keys = self.settings.notifications.keys.clone();
         let buses = |handle: &ControlHandle| -> Result<Vec<Arc<dyn LeaderBus>>> {
+            // The leader does this first, before any run ends.
+            handle.spawn(move |leader| {
+                leader.set_notifications(queue);
+                leader.set_keys(keys);
+            })?;
             if groups.is_empty() {
                 return Ok(Vec::new());
             }
@@ -212,13 +237,15 @@ impl ControlService {
         };
         let plane = ControlPlane::start(ledger, clock, self.settings.leader.clone(), buses)
             .map_err(|error| (None, error))?;
+        let notifier = start_notifier(self.notifier.clone(), &plane, queued);
         // The broker of this process ends with the leadership.
         let broker_ending = Arc::new(AtomicBool::new(false));
         let broker = self.start_broker(&plane, &broker_ending);
         let (stop, stopped) = oneshot::channel();
         let served = self.start_interface(&plane, stopped);
         let shown = self.show_token(&plane);
-        let failed = [broker.as_ref().err(), served.as_ref().err(), shown.as_ref().err()];
+        let failed =
+            [broker.as_ref().err(), served.as_ref().err(), shown.as_ref().err(), notifier.as_ref().err()];
         let failed = failed.into_iter().flatten().next().cloned();
         while failed.is_none() && !ending.load(Ordering::Acquire) && view.is_leading() {
             std::thread::sleep(LOOK_EVERY);
@@ -233,7 +260,12 @@ impl ControlService {
         {
             self.tell(&error.to_string());
         }
-        match (plane.end(), failed) {
+        let ledger = plane.end();
+        // The leader has ended, so nothing is added to its queue.
+        if let Ok(notifier) = notifier {
+            let _has_panicked = notifier.join();
+        }
+        match (ledger, failed) {
             (Some(ledger), None) => Ok(ledger),
             (ledger, failed) => {
                 let ended = || {
@@ -257,7 +289,8 @@ impl ControlService {
             (Arc::new(MachineClock), self.parts.observer.clone()),
             (ending.clone(), Arc::default()),
         )
-        .with_errands(self.parts.errands.clone());
+        .with_errands(self.parts.errands.clone())
+        .with_credentials(CredentialReader::new(self.settings.notifications.places.clone())?);
         let thread = std::thread::Builder::new().name("broker".to_owned()).spawn(move || worker.run());
         thread.map(Some).map_err(|error| Error::io("starting the broker", &error))
     }
@@ -267,7 +300,11 @@ impl ControlService {
         plane: &ControlPlane,
         stopped: oneshot::Receiver<()>,
     ) -> Result<tokio::task::JoinHandle<Result<()>>> {
-        let settings = ApiSettings { is_tls: self.certificate.is_some(), hosts: self.settings.hosts.clone() };
+        let settings = ApiSettings {
+            is_tls: self.certificate.is_some(),
+            hosts: self.settings.hosts.clone(),
+            keys: Some(self.settings.notifications.keys.clone()),
+        };
         let (handle, reader) = (plane.handle().clone(), self.parts.reader.clone());
         let state = Arc::new(ApiState::new(settings, handle, Arc::new(MachineClock), reader));
         let stop = async move {
@@ -307,5 +344,27 @@ impl ControlService {
             format!("open {}/#/sign-in?token={text} (it signs in once, within 15 minutes)", self.url());
         self.tell(&words);
         Ok(())
+    }
+}
+
+/// Starts the thread that delivers notifications. It ends some time after the leader.
+fn start_notifier(
+    notifier: Arc<Notifier>,
+    plane: &ControlPlane,
+    queued: QueuedNotifications,
+) -> Result<std::thread::JoinHandle<()>> {
+    let at = |error: std::io::Error| Error::io("starting the deliveries of notifications", &error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(at)?;
+    let control = plane.handle().clone();
+    let run = move || tokio::task::LocalSet::new().block_on(&runtime, notifier.run(queued, control));
+    std::thread::Builder::new().name("notifications".to_owned()).spawn(run).map_err(at)
+}
+
+/// Returns the address of the interface, with a name of its host if it has one.
+fn url(is_tls: bool, host: Option<&String>, address: SocketAddr) -> String {
+    let scheme = if is_tls { "https" } else { "http" };
+    match host {
+        Some(host) => format!("{scheme}://{host}:{}", address.port()),
+        None => format!("{scheme}://{address}"),
     }
 }

@@ -25,6 +25,7 @@ use crate::message::{
 };
 use crate::names::BrokerName;
 use crate::run_request::RequestReader;
+use crate::sent_credentials::CredentialReader;
 use errand_threads::ErrandThreads;
 use unit_state::UnitState;
 
@@ -60,6 +61,7 @@ pub struct Worker {
     observer: Arc<dyn Observer + Send + Sync>,
     units: Mutex<Vec<Arc<UnitState>>>,
     errands: ErrandThreads,
+    credentials: Option<CredentialReader>,
     is_draining: AtomicBool,
     /// Asks it to finish what it has, and to end.
     ending: Arc<AtomicBool>,
@@ -85,6 +87,7 @@ impl Worker {
             observer,
             units: Mutex::default(),
             errands: ErrandThreads::default(),
+            credentials: None,
             is_draining: AtomicBool::new(false),
             ending,
             stopping,
@@ -96,6 +99,13 @@ impl Worker {
     #[must_use]
     pub fn with_errands(mut self, runner: Arc<dyn ErrandRunner>) -> Self {
         self.errands = ErrandThreads::new(runner);
+        self
+    }
+
+    /// Has it read credentials, which units may need.
+    #[must_use]
+    pub fn with_credentials(mut self, reader: CredentialReader) -> Self {
+        self.credentials = Some(reader);
         self
     }
 
@@ -146,6 +156,7 @@ impl Worker {
                 slots: self.settings.slots,
                 is_ending: self.is_ending(),
                 units: units.iter().map(|unit| unit.progress(self.clock.elapsed_ms())).collect(),
+                key: self.credentials.as_ref().map(CredentialReader::public),
             };
             let words = match self.ask(BrokerRequest::Report(report)) {
                 Ok((LeaderAnswer::Orders(orders), asked_ms)) => {

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -9,13 +10,24 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hakobu_core::error::ErrorKind;
+use hakobu_core::event::{Event, Observer};
+use hakobu_fleet::control_plane::ControlPlane;
+use hakobu_fleet::fleet_clock::{FleetClock, MachineClock};
 use hakobu_fleet::ids::Moment;
+use hakobu_fleet::key_file::SealingKeys;
+use hakobu_fleet::leader::LeaderSettings;
+use hakobu_fleet::lease_token::LeaseKey;
+use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::notification::delivery::DeliveryLimits;
 use hakobu_fleet::notification::mail::{MailEncryption, MailSender, MailServerSetting};
 use hakobu_fleet::notification::webhook::WebhookSender;
 use hakobu_fleet::notification::{Notification, NotificationKind};
+use hakobu_fleet::notification_queue::{QueuedNotification, notification_queue};
+use hakobu_fleet::notification_setting::NotificationSetting;
+use hakobu_fleet::notifier::{Notifier, NotifierSettings, WEBHOOK_SECRET_PURPOSE};
 use hakobu_fleet::relationship::CredentialReference;
 use hakobu_fleet::secret_bytes::SecretBytes;
+use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_testkit::http::{ReceivedRequest, ScriptedAnswer, ScriptedServer};
 use hakobu_testkit::smtp::{SmtpEncryption, SmtpServer};
 
@@ -266,4 +278,82 @@ fn a_subject_cannot_add_headers() {
     let head = mails[0].split("\n\n").next().unwrap().split("\r\n\r\n").next().unwrap();
     assert!(!head.lines().any(|line| line.starts_with("Bcc")), "{head}");
     assert!(head.contains("Envelope-To: admin@example.org\n"), "{head}");
+}
+
+/// Waits until something is there.
+fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    for _ in 0..600 {
+        if let Some(there) = look() {
+            return there;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what}");
+}
+
+#[test]
+fn what_the_queue_has_reaches_the_receivers_or_the_audit_log() {
+    let server = ScriptedServer::start(None, |_| status(204)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let keys = Arc::new(SealingKeys::create(&folder.path().join("key")).unwrap());
+    let secret = SecretBytes::new(b"open sesame".to_vec());
+    std::fs::create_dir(folder.path().join("secrets")).unwrap();
+    let sealed = keys.seal(WEBHOOK_SECRET_PURPOSE, &secret).unwrap();
+    let settings = NotifierSettings {
+        places: SecretPlaces { folder: Some(folder.path().join("secrets")), variables: Vec::new() },
+        keys,
+        mail: None,
+        limits: patient(1),
+    };
+    let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
+    let page = "http://127.0.0.1:8420".to_owned();
+    let notifier = Arc::new(Notifier::new(settings, page, clock.clone(), Arc::new(Silent)).unwrap());
+    let leader = LeaderSettings {
+        lease: Duration::from_secs(30),
+        split_after: Duration::from_secs(20),
+        key: LeaseKey::new(&[7; 32]),
+    };
+    let ledger = Box::new(MemoryLedger::default());
+    let plane = ControlPlane::start(ledger, clock, leader, |_| Ok(Vec::new())).unwrap();
+    let (put, queued) = notification_queue();
+    let control = plane.handle().clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, notifier.run(queued, control));
+    });
+    let setting = |webhook: String| {
+        let json = format!(r#"{{"version":1,"webhooks":[{webhook}],"mail_to":["a@example.org"]}}"#);
+        NotificationSetting::parse(&json).unwrap()
+    };
+    let url = format!("{}/hook", server.endpoint);
+    let good = setting(format!(r#"{{"url":"{url}","secret":{{"sealed":"{sealed}"}}}}"#));
+    let bad = setting(format!(r#"{{"url":"{url}","secret":{{"file":"/etc/passwd"}}}}"#));
+    for recipients in [good, bad] {
+        put.put(QueuedNotification { recipients, notification: notification() });
+    }
+    // The secret of the second webhook may not be read, and there is no mail server for either address.
+    let records = until("three failures are in the audit log", || {
+        let records = plane.handle().ask(|leader| leader.ledger().audit(None, 10)).unwrap().unwrap();
+        (records.len() == 3).then_some(records)
+    });
+    for record in &records {
+        let told = &record.entry;
+        assert_eq!(
+            (told.action.as_str(), &told.object[..]),
+            ("notification.failed", "home \u{e9}".as_bytes())
+        );
+        assert!(told.detail.contains("--mail-settings") || told.detail.contains("one folder"), "{told:?}");
+    }
+    let requests = until("the webhook is called", || Some(server.requests()).filter(|all| !all.is_empty()));
+    assert_eq!(requests.len(), 1);
+    assert!(requests[0].header("webhook-signature").is_some());
+    drop(put);
+    thread.join().unwrap();
+}
+
+/// Leaves notices out.
+struct Silent;
+
+impl Observer for Silent {
+    fn event(&self, _: Event) {}
 }

@@ -681,6 +681,17 @@ export interface components {
             /** @description The text to show, with escapes. It is not read. */
             text?: string;
         };
+        /** @description The place where credentials are. The ledger never has them in clear. */
+        CredentialReference: {
+            /** @description A file on the broker. */
+            file: string;
+        } | {
+            /** @description A variable of the broker's environment. */
+            environment: string;
+        } | {
+            /** @description Sealed with a key file, as text. */
+            sealed: string;
+        };
         /** @description The place of credentials. What is sealed is never shown. */
         CredentialView: {
             /** @enum {string} */
@@ -695,6 +706,11 @@ export interface components {
         } | {
             /** @enum {string} */
             kind: "sealed";
+        } | {
+            /** @enum {string} */
+            kind: "secret";
+            /** @description Lines of `NAME=VALUE`. Those below `[source]` or `[target]` are for that end alone. */
+            value: components["schemas"]["SecretText"];
         };
         /** @description A request that a broker answers. */
         Errand: {
@@ -1207,6 +1223,25 @@ export interface components {
              */
             runs: number;
         };
+        /**
+         * @description The kinds of events.
+         * @enum {string}
+         */
+        NotificationKind: "run_complete" | "run_partial" | "run_failed" | "run_cancelled" | "broker_lost" | "credentials_expiring";
+        /** @description The notification of a relationship, as written and kept. */
+        NotificationSetting: {
+            /** @description The kinds that are told. */
+            kinds?: components["schemas"]["NotificationKind"][];
+            /** @description The addresses that get mail. */
+            mail_to?: string[];
+            /**
+             * Format: int32
+             * @description The version of the form, which is 1.
+             */
+            version: number;
+            /** @description The webhooks. */
+            webhooks?: components["schemas"]["WebhookSetting"][];
+        };
         /** @description A change that a run would make. */
         PreviewChange: {
             /** @description The change: `create`, `update`, `delete`, ... */
@@ -1264,8 +1299,7 @@ export interface components {
             limits?: components["schemas"]["LimitsSetting"] | null;
             /** @description The name, of which there is one. */
             name: string;
-            /** @description The notification. */
-            notification?: Record<string, never> | null;
+            notification?: components["schemas"]["NotificationSetting"] | null;
             /** @description The person who answers for it; whoever asks if it is empty. */
             owner?: string;
             /** @description Locations and options. */
@@ -1621,6 +1655,8 @@ export interface components {
             /** @description The schedule in words (English). */
             words: string;
         };
+        /** @description A secret that somebody gives. It is not shown, also not in traces of the program. */
+        SecretText: string;
         /** @description The one who asks. */
         SessionView: {
             /** @description The role. */
@@ -1805,6 +1841,12 @@ export interface components {
              * @default 0
              */
             zeros_skipped_bytes: number;
+        };
+        /** @description A webhook. */
+        WebhookSetting: {
+            secret?: components["schemas"]["CredentialReference"] | null;
+            /** @description The URL: https, or http to this machine. */
+            url: string;
         };
         /**
          * @description A day of the week.

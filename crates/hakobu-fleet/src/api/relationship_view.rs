@@ -2,17 +2,20 @@
 
 use hakobu_core::error::Result;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::byte_text::ByteText;
 use super::problem::{ApiError, ApiResult};
 use super::run_view::{RequestView, RunView};
+use crate::key_file::SealingKeys;
 use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
+use crate::notification_setting::NotificationSetting;
 use crate::relationship::{CredentialReference, Relationship, RelationshipRecord};
 use crate::run_request::{FleetRequest, RunOptions};
 use crate::schedule::{Schedule, ScheduleSetting};
+use crate::secret_bytes::SecretBytes;
+use crate::sent_credentials::{CREDENTIALS_PURPOSE, check_credentials};
 
 /// The state of a relationship: that of its run under way, or else of its last run. The first ones need somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -50,6 +53,30 @@ pub enum CredentialView {
     },
     /// Credentials that are sealed in the ledger. Where a relationship is changed, it stands for those that are there.
     Sealed,
+    /// Credentials to seal in the ledger. They are taken and never shown.
+    Secret {
+        /// Lines of `NAME=VALUE`. Those below `[source]` or `[target]` are for that end alone.
+        value: SecretText,
+    },
+}
+
+/// A secret that somebody gives. It is not shown, also not in traces of the program.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String)]
+pub struct SecretText(String);
+
+impl SecretText {
+    /// Creates one.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretText")
+    }
 }
 
 /// A relationship to make, or its new form.
@@ -70,8 +97,7 @@ pub struct RelationshipInput {
     pub limits: Option<LimitsSetting>,
     /// The notification.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    pub notification: Option<Value>,
+    pub notification: Option<NotificationSetting>,
     /// The person who answers for it; whoever asks if it is empty.
     #[serde(default)]
     pub owner: String,
@@ -161,10 +187,10 @@ impl RelationshipInput {
             request: RequestView::from(&request),
             schedule: relationship.schedule.as_deref().and_then(|text| serde_json::from_str(text).ok()),
             limits: relationship.limits.as_deref().and_then(|text| serde_json::from_str(text).ok()),
-            notification: relationship
-                .notification
-                .as_deref()
-                .and_then(|text| serde_json::from_str(text).ok()),
+            notification: saved_notification(relationship).map(|mut setting| {
+                setting.hide_sealed();
+                setting
+            }),
             owner: relationship.owner.clone(),
             credentials: relationship.credentials.iter().map(CredentialView::from).collect(),
         })
@@ -178,6 +204,7 @@ impl RelationshipInput {
         self,
         before: Option<&RelationshipRecord>,
         who: &str,
+        keys: Option<&SealingKeys>,
     ) -> ApiResult<(Relationship, FleetRequest)> {
         let group = GroupName::new(self.group).map_err(|error| ApiError::from(error).field("group"))?;
         if let Some(schedule) = &self.schedule {
@@ -186,6 +213,12 @@ impl RelationshipInput {
         if let Some(limits) = &self.limits {
             limits.check().map_err(|error| ApiError::setting("limits", error))?;
         }
+        let notification = self.notification.map(|mut setting| {
+            setting.check().map_err(|error| ApiError::setting("notification", error))?;
+            let before = before.and_then(|before| saved_notification(&before.relationship));
+            setting.keep_sealed(before.as_ref()).map_err(|error| ApiError::setting("notification", error))?;
+            to_json(&setting)
+        });
         let request = FleetRequest::from(self.request);
         let options =
             RunOptions { verb: request.verb, arguments: request.arguments.clone(), verify: request.verify };
@@ -194,6 +227,7 @@ impl RelationshipInput {
         let credentials = self.credentials.into_iter().map(|view| match view {
             CredentialView::File { path } => Ok(CredentialReference::File(path)),
             CredentialView::Environment { name } => Ok(CredentialReference::Environment(name)),
+            CredentialView::Secret { value } => seal(value, keys),
             CredentialView::Sealed => next_sealed().cloned().ok_or_else(|| {
                 ApiError::usage("credentials: there are no sealed ones to keep").field("credentials")
             }),
@@ -206,13 +240,27 @@ impl RelationshipInput {
             options: options.json()?,
             schedule: self.schedule.map(|schedule| to_json(&schedule)).transpose()?,
             limits: self.limits.map(|limits| to_json(&limits)).transpose()?,
-            notification: self.notification.map(|value| to_json(&value)).transpose()?,
+            notification: notification.transpose()?,
             owner: if self.owner.is_empty() { who.to_owned() } else { self.owner },
             credentials: credentials.collect::<ApiResult<_>>()?,
         };
         relationship.check()?;
         Ok((relationship, request))
     }
+}
+
+/// Seals credentials that somebody gave.
+fn seal(secret: SecretText, keys: Option<&SealingKeys>) -> ApiResult<CredentialReference> {
+    let at = |error: hakobu_core::Error| ApiError::from(error).field("credentials");
+    check_credentials(&secret.0).map_err(at)?;
+    let keys =
+        keys.ok_or_else(|| ApiError::usage("credentials: there is no key file").field("credentials"))?;
+    let text = keys.seal(CREDENTIALS_PURPOSE, &SecretBytes::new(secret.0.into_bytes())).map_err(at)?;
+    Ok(CredentialReference::Sealed(text))
+}
+
+fn saved_notification(relationship: &Relationship) -> Option<NotificationSetting> {
+    relationship.notification.as_deref().and_then(|text| serde_json::from_str(text).ok())
 }
 
 fn to_json(value: &impl Serialize) -> ApiResult<String> {

@@ -161,7 +161,7 @@ pub async fn create_relationship(
     AdminCaller(caller): AdminCaller,
     JsonBody(input): JsonBody<RelationshipInput>,
 ) -> ApiResult<(StatusCode, Json<RelationshipView>)> {
-    let (relationship, request) = input.checked(None, &caller.who)?;
+    let (relationship, request) = input.checked(None, &caller.who, state.settings.keys.as_deref())?;
     state.reader.read(&request)?;
     let action = caller.does("relationship.create", relationship.name.clone());
     let (now, relationship) = (state.clock.moment(), Box::new(relationship));
@@ -191,7 +191,8 @@ pub async fn change_relationship(
     JsonBody(update): JsonBody<RelationshipUpdate>,
 ) -> ApiResult<Json<RelationshipView>> {
     let before = record(&state, id).await?;
-    let (relationship, request) = update.relationship.checked(Some(&before), &caller.who)?;
+    let (relationship, request) =
+        update.relationship.checked(Some(&before), &caller.who, state.settings.keys.as_deref())?;
     state.reader.read(&request)?;
     let action = caller.does("relationship.change", relationship.name.clone());
     let (now, relationship) = (state.clock.moment(), Box::new(relationship));

@@ -19,6 +19,7 @@ use crate::control_loop::ControlHandle;
 use crate::errand::ErrandView;
 use crate::fleet_clock::FleetClock;
 use crate::ids::{RelationshipId, TokenId};
+use crate::key_file::SealingKeys;
 use crate::leader::Leader;
 use crate::limits::shortened;
 use crate::login_attempts::LoginAttempts;
@@ -40,6 +41,8 @@ pub struct ApiSettings {
     pub is_tls: bool,
     /// Names of this host that requests may use, beside addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// The keys by which secrets are sealed.
+    pub keys: Option<Arc<SealingKeys>>,
 }
 
 /// The state that all calls share.

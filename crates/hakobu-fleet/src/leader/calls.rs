@@ -79,6 +79,7 @@ impl Leader {
             }
             BrokerRequest::Leave => {
                 self.brokers.remove(&broker);
+                self.announcements.is_heard(&broker);
                 send(reply, &LeaderAnswer::Done);
             }
         }
@@ -112,6 +113,7 @@ impl Leader {
             live.is_draining = self.is_draining_in_ledger(broker);
             self.brokers.insert(broker.clone(), live);
         }
+        let mut relationships = std::collections::BTreeSet::new();
         let units = report.units.iter().map(|unit| {
             let lease_ms = as_ms(self.settings.lease);
             let is_proven = self.is_proven(group, broker, &unit.lease);
@@ -120,12 +122,15 @@ impl Leader {
             leased.ends_ms = now_ms.saturating_add(lease_ms);
             leased.progress = Some(unit.clone());
             let splits = leased.splits;
+            relationships.extend(self.runs.get(&unit.lease.key.run).and_then(|run| run.row.relationship));
             UnitOrder::Continue { lease_ms, splits, limits: self.unit_limits(unit.lease.key.run) }
         });
         let units = units.collect();
+        self.announcements.is_heard(broker);
         let Some(live) = self.brokers.get_mut(broker) else { return LeaderAnswer::Done };
         let is_other_version = live.version != report.version;
         live.take(report, now_ms);
+        live.relationships = relationships;
         let is_draining = live.is_draining;
         if is_other_version || live.told_ms == 0 || now_ms.saturating_sub(live.told_ms) >= TELL_EVERY_MS {
             live.told_ms = now_ms.max(1);
@@ -213,14 +218,19 @@ impl Leader {
     /// Forgets brokers that are silent. The ledger knows them still.
     pub(super) fn forget_brokers(&mut self) {
         let (_, now_ms) = self.now();
-        self.brokers.retain(|_, live| now_ms.saturating_sub(live.seen_ms) < SILENT_MAX_MS);
+        let is_silent = |live: &LiveBroker| now_ms.saturating_sub(live.seen_ms) >= SILENT_MAX_MS;
+        let silent: Vec<_> = self.brokers.extract_if(.., |_, live| is_silent(live)).collect();
+        for (name, live) in silent {
+            self.announcements.is_silent(name, live.seen_ms, live.relationships);
+        }
     }
 }
 
-/// Returns true for an error that no other attempt and no other broker mends.
-fn ends_a_run(error: &hakobu_core::Error) -> bool {
-    use hakobu_core::error::ErrorKind::{Refused, Requirement, Unsupported, Usage};
-    matches!(error.kind, Usage | Unsupported | Refused | Requirement)
+/// Returns true for an error that no other attempt and no other broker mends. Credentials that have expired are one: whoever
+/// renews them starts the run again.
+pub(super) fn ends_a_run(error: &hakobu_core::Error) -> bool {
+    use hakobu_core::error::ErrorKind::{Refused, Requirement, Unauthenticated, Unsupported, Usage};
+    matches!(error.kind, Usage | Unsupported | Refused | Requirement | Unauthenticated)
 }
 
 /// Returns a result as the ledger takes it. Given work is divided into about so many units.

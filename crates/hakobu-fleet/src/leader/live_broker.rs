@@ -1,6 +1,9 @@
 //! A broker, as the leader sees it now.
 
-use crate::ids::UnitKey;
+use std::collections::BTreeSet;
+
+use crate::broker_key::BrokerPublicKey;
+use crate::ids::{RelationshipId, UnitKey};
 use crate::message::BrokerReport;
 use crate::names::GroupName;
 
@@ -25,6 +28,10 @@ pub struct LiveBroker {
     pub(super) told_ms: u64,
     /// Its units.
     pub units: Vec<UnitKey>,
+    /// The key for which credentials are sealed.
+    pub(super) key: Option<BrokerPublicKey>,
+    /// The relationships of the units that it was given and has.
+    pub(super) relationships: BTreeSet<RelationshipId>,
 }
 
 impl LiveBroker {
@@ -40,6 +47,8 @@ impl LiveBroker {
             seen_ms: now_ms,
             told_ms: 0,
             units: Vec::new(),
+            key: None,
+            relationships: BTreeSet::new(),
         }
     }
 
@@ -49,6 +58,7 @@ impl LiveBroker {
         self.slots = report.slots;
         self.is_ending = report.is_ending;
         self.seen_ms = now_ms;
+        self.key = report.key;
         self.units = report.units.iter().map(|unit| unit.lease.key).collect();
     }
 

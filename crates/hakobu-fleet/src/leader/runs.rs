@@ -2,6 +2,7 @@
 
 use hakobu_core::error::{Error, Result};
 
+use super::calls::ends_a_run;
 use super::phases::{NextStep, next_step};
 use super::saved_limits::saved_limits;
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
@@ -92,6 +93,9 @@ impl Leader {
                 };
                 if let Some(run) = self.runs.get_mut(&key.run) {
                     run.leased.insert(key.unit, leased);
+                    if let Some(live) = self.brokers.get_mut(broker) {
+                        live.relationships.extend(run.row.relationship);
+                    }
                 }
                 send(reply, &LeaderAnswer::Leases(vec![granted]));
             }
@@ -110,6 +114,9 @@ impl Leader {
                 if let Some(run) = self.runs.get_mut(&key.run) {
                     run.leased.insert(key.unit, leased);
                     run.last_error = Some(error.clone());
+                }
+                if ends_a_run(&error) {
+                    self.fail_run(key.run, Some(&error));
                 }
                 send(reply, &LeaderAnswer::Refused(error.to_string()));
             }
@@ -146,12 +153,16 @@ impl Leader {
             (work, _) => GrantedWork::Copy(work.encode()?),
         };
         let token = self.settings.key.token(*key, *epoch, group, broker);
+        let lease = LeaseName { key: *key, epoch: *epoch, token };
+        let (request, relationship) = (run.row.request.clone(), run.row.relationship);
+        let credentials = self.credentials_for(relationship, broker, &lease)?;
         Ok(Some(GrantedUnit {
-            lease: LeaseName { key: *key, epoch: *epoch, token },
+            lease,
             lease_ms,
-            request: run.row.request.clone(),
+            request,
             limits: self.unit_limits(key.run),
             work,
+            credentials,
         }))
     }
 
@@ -295,7 +306,8 @@ impl Leader {
             Ok(end) => {
                 let change = audited(LedgerChange::EndRun(Box::new(end)));
                 let ended = self.runs.remove(&id);
-                self.pending.push((change, Then::Tell(reply)));
+                self.forget_credentials(ended.as_ref().and_then(|run| run.row.relationship));
+                self.pending.push((change, Then::Cancel(id, reply)));
                 ended.and_then(|run| run.row.relationship).into_iter().for_each(|id| self.plan_after_run(id));
             }
             Err(error) => reply(Err(error)),

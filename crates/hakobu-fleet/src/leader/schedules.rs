@@ -19,13 +19,20 @@ const LOOK_EVERY_MS: u64 = 1_000;
 /// The pause after a start that the ledger did not take, in milliseconds.
 const RETRY_MS: u64 = 10_000;
 
-/// The schedule of a relationship.
+/// The schedule of a relationship. It is kept as text, which is small, and parsed when something is due.
 struct PlannedRelationship {
-    schedule: Schedule,
+    json: String,
     /// The moment until which starts have been dealt with.
     dealt_with: Moment,
     /// The moment before which nothing is due; `None` until something else changes.
     next: Option<Moment>,
+}
+
+impl PlannedRelationship {
+    /// Returns the schedule. It was readable when it was put here.
+    fn schedule(&self) -> Option<Schedule> {
+        Schedule::parse(&self.json).ok()
+    }
 }
 
 /// The schedules of all relationships that have one.
@@ -55,11 +62,11 @@ impl SchedulePlans {
 
     fn put(&mut self, ledger: &mut dyn Ledger, record: &RelationshipRecord, now: Moment) -> Result<()> {
         self.planned.remove(&record.id);
-        let schedule = record.relationship.schedule.as_deref().and_then(|json| Schedule::parse(json).ok());
-        let Some(schedule) = schedule else { return Ok(()) };
+        let json = record.relationship.schedule.as_ref().filter(|json| Schedule::parse(json).is_ok());
+        let Some(json) = json.cloned() else { return Ok(()) };
         let last = ledger.runs(Some(record.id), None, 1)?.first().map(|run| run.started);
         let dealt_with = record.changed.max(last.unwrap_or_default());
-        self.planned.insert(record.id, PlannedRelationship { schedule, dealt_with, next: Some(now) });
+        self.planned.insert(record.id, PlannedRelationship { json, dealt_with, next: Some(now) });
         Ok(())
     }
 }
@@ -98,8 +105,8 @@ impl Leader {
         let mut running = BTreeMap::new();
         for run in self.runs.values_mut() {
             let Some(id) = run.row.relationship else { continue };
-            let planned = self.plans.planned.get(&id);
-            run.is_blackout = planned.is_some_and(|planned| planned.schedule.blackout_at(now).is_blackout);
+            let schedule = self.plans.planned.get(&id).and_then(PlannedRelationship::schedule);
+            run.is_blackout = schedule.is_some_and(|schedule| schedule.blackout_at(now).is_blackout);
             running.insert(id, run.row.id);
         }
         let mut starts = Vec::new();
@@ -107,7 +114,11 @@ impl Leader {
             if planned.next.is_none_or(|next| next > now) {
                 continue;
             }
-            match planned.schedule.decide(planned.dealt_with, now, running.contains_key(id)) {
+            let Some(schedule) = planned.schedule() else {
+                planned.next = None;
+                continue;
+            };
+            match schedule.decide(planned.dealt_with, now, running.contains_key(id)) {
                 StartDecision::Start(_) => {
                     // It is dealt with when the ledger has it.
                     planned.next = Some(now.plus_ms(RETRY_MS));
@@ -115,7 +126,7 @@ impl Leader {
                 }
                 StartDecision::LeaveOut(_) => {
                     planned.dealt_with = now;
-                    planned.next = planned.schedule.next_start(now);
+                    planned.next = schedule.next_start(now);
                 }
                 StartDecision::Wait(until) => planned.next = until,
             }
@@ -150,7 +161,7 @@ impl Leader {
     pub(super) fn has_started(&mut self, id: RelationshipId, at: Moment) {
         if let Some(planned) = self.plans.planned.get_mut(&id) {
             planned.dealt_with = planned.dealt_with.max(at);
-            planned.next = planned.schedule.next_start(at);
+            planned.next = planned.schedule().and_then(|schedule| schedule.next_start(at));
         }
     }
 }

@@ -17,6 +17,7 @@ use super::unit_observer::UnitObserver;
 use super::unit_state::{UnitControls, UnitState};
 use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
 use crate::run_request::FleetRequest;
+use crate::sent_credentials::EndCredentials;
 use crate::unit_counters::UnitCounters;
 
 /// The outcome of a unit.
@@ -32,6 +33,7 @@ pub enum UnitOutcome {
 pub struct RunCache {
     pub controls: UnitControls,
     request: String,
+    credentials: EndCredentials,
     run: Option<SharedRun>,
 }
 
@@ -60,7 +62,9 @@ impl Worker {
         state: &Arc<UnitState>,
     ) -> Result<CommittedWork> {
         let request = FleetRequest::parse(&granted.request)?;
-        let copy_request = self.reader.read(&request)?;
+        let mut copy_request = self.reader.read(&request)?;
+        let credentials = self.credentials(granted)?;
+        credentials.clone().apply(&mut copy_request);
         let observer = UnitObserver::new(state, &*self.observer);
         let UnitControls { cancel, limits } = cache.controls.clone();
         let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
@@ -73,7 +77,9 @@ impl Worker {
             }
             _ => {
                 let exchange = GrantedExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
-                let transfer = cache.run(&granted.request, copy_request)?.run(&exchange, &mut environment);
+                let transfer = cache
+                    .run((&granted.request, credentials), copy_request)?
+                    .run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }
         };
@@ -82,10 +88,29 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// Reads the credentials of a unit.
+    fn credentials(&self, granted: &GrantedUnit) -> Result<EndCredentials> {
+        if granted.credentials.is_empty() {
+            return Ok(EndCredentials::default());
+        }
+        let Some(reader) = &self.credentials else {
+            let words = "this broker reads none";
+            return Err(Error::new(ErrorKind::Unsupported, "reading the credentials", words));
+        };
+        reader.read(&granted.credentials, &granted.lease.credentials_purpose())
+    }
+}
+
 impl RunCache {
-    fn run(&mut self, request: &str, copy_request: CopyRequest) -> Result<&mut SharedRun> {
-        if self.request != request || self.run.is_none() {
+    fn run(
+        &mut self,
+        (request, credentials): (&str, EndCredentials),
+        copy_request: CopyRequest,
+    ) -> Result<&mut SharedRun> {
+        if self.request != request || self.credentials != credentials || self.run.is_none() {
             request.clone_into(&mut self.request);
+            self.credentials = credentials;
             // What only the target has is counted, so that it is known if anything has to be removed afterwards.
             let removal = if copy_request.deletion.is_some() { Removal::Count } else { Removal::Leave };
             let copying = CopyRequest { deletion: None, removal, ..copy_request };

@@ -8,5 +8,6 @@ mod lists;
 mod openapi;
 mod rate;
 mod roles;
+mod secrets;
 mod sessions;
 mod test_server;

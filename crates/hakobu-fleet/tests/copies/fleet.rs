@@ -21,6 +21,8 @@ use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::run::{NewRun, RunRow};
 use hakobu_fleet::run_request::{FleetRequest, RequestReader};
+use hakobu_fleet::secrets::SecretPlaces;
+use hakobu_fleet::sent_credentials::CredentialReader;
 use hakobu_fleet::unit::UnitWork;
 use hakobu_fleet::worker::{Worker, WorkerSettings};
 
@@ -97,7 +99,8 @@ impl Fleet {
             (bus, Arc::new(PlainReader)),
             (Arc::new(MachineClock), Arc::new(Printed)),
             (ending.clone(), Arc::default()),
-        );
+        )
+        .with_credentials(CredentialReader::new(SecretPlaces::default()).unwrap());
         self.brokers.push((ending, std::thread::spawn(move || worker.run())));
     }
 

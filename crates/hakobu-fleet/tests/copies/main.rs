@@ -1,6 +1,7 @@
 //! Brokers of one process copy real trees together.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
+mod credentials;
 mod fleet;
 mod tests;
 mod trees;

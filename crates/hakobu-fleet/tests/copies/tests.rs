@@ -14,7 +14,7 @@ use crate::trees;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-fn request(source: &Path, target: &Path) -> FleetRequest {
+pub fn request(source: &Path, target: &Path) -> FleetRequest {
     let text = |path: &Path| LocationText(path.as_os_str().as_bytes().to_vec());
     let mut source = text(source);
     source.0.push(b'/');

@@ -153,8 +153,13 @@ impl SimulatedBroker {
             lanes: 1,
             limited_by: String::new(),
         });
-        let report =
-            BrokerReport { version: "1".to_owned(), slots: 1, is_ending: false, units: units.collect() };
+        let report = BrokerReport {
+            version: "1".to_owned(),
+            slots: 1,
+            is_ending: false,
+            units: units.collect(),
+            key: None,
+        };
         let answer = self.call(world, BrokerRequest::Report(report));
         let (Some(unit), Some(LeaderAnswer::Orders(orders))) = (&mut self.unit, answer) else { return };
         match orders.units.first() {

@@ -2,6 +2,7 @@
 //! killed as well. Nothing waits for real time, and a seed gives the same history each time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
+mod announcements;
 mod broker;
 mod faulty_ledger;
 mod schedules;

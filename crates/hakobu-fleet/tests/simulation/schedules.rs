@@ -13,6 +13,10 @@ use super::world::{World, group};
 const MINUTE_MS: u64 = 60_000;
 
 fn save(world: &mut World, schedule: &str) {
+    save_with(world, schedule, None);
+}
+
+pub fn save_with(world: &mut World, schedule: &str, notification: Option<&str>) {
     let relationship = Relationship {
         name: "nightly".to_owned(),
         group: group(),
@@ -21,7 +25,7 @@ fn save(world: &mut World, schedule: &str) {
         options: "{}".to_owned(),
         schedule: Some(schedule.to_owned()),
         limits: None,
-        notification: None,
+        notification: notification.map(str::to_owned),
         owner: "ops".to_owned(),
         credentials: Vec::new(),
     };
@@ -38,7 +42,7 @@ fn save(world: &mut World, schedule: &str) {
 }
 
 /// Lets minutes pass, and returns the numbers of the runs there are.
-fn pass(world: &mut World, minutes: u64) -> Vec<u64> {
+pub fn pass(world: &mut World, minutes: u64) -> Vec<u64> {
     for _ in 0..minutes * 60 {
         world.clock.elapsed_ms.fetch_add(1_000, Ordering::Relaxed);
         world.leader().tick();
@@ -48,7 +52,7 @@ fn pass(world: &mut World, minutes: u64) -> Vec<u64> {
     runs.iter().map(|run| run.id.get()).collect()
 }
 
-fn end(world: &mut World, run: u64) {
+pub fn end(world: &mut World, run: u64) {
     let leader = world.leader();
     leader.cancel_run(RunId::new(run).unwrap(), |change| change, Box::new(|answer| drop(answer.unwrap())));
     leader.flush();

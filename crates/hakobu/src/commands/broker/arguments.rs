@@ -1,6 +1,7 @@
 //! The arguments of `broker`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -40,6 +41,14 @@ pub struct BrokerArguments {
     /// Time to finish what it has when it is asked to end; then it gives it back
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub drain_seconds: u64,
+
+    /// Folder of credentials that relationships may name; no other file is read for them
+    #[arg(long, value_name = "FOLDER")]
+    pub credentials: Option<PathBuf>,
+
+    /// Variables of the environment that relationships may name as credentials
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub credential_variables: Vec<String>,
 
     /// Address on this machine for /healthz and /readyz over HTTP
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]

@@ -13,6 +13,8 @@ use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
 use hakobu_fleet::bus::nats::random_number;
 use hakobu_fleet::fleet_clock::MachineClock;
 use hakobu_fleet::names::{BrokerName, GroupName, NAME_BYTES_MAX};
+use hakobu_fleet::secrets::SecretPlaces;
+use hakobu_fleet::sent_credentials::CredentialReader;
 use hakobu_fleet::worker::{Worker, WorkerSettings};
 
 use self::arguments::BrokerArguments;
@@ -50,13 +52,16 @@ fn run(typed: &BrokerArguments) -> Result<()> {
         health::listen(address, bus.clone(), (name.to_string(), group.to_string()))?;
     }
     wait_for_connection(&bus, &ending);
+    let places =
+        SecretPlaces { folder: typed.credentials.clone(), variables: typed.credential_variables.clone() };
     let worker = Worker::new(
         WorkerSettings { name, version: version.to_owned(), slots: typed.slots, process: random_number()? },
         (bus, Arc::new(crate::fleet_reader::FleetReader)),
         (Arc::new(MachineClock), log.clone()),
         (ending.clone(), stopping.clone()),
     )
-    .with_errands(Arc::new(crate::fleet_errands::LocalErrands));
+    .with_errands(Arc::new(crate::fleet_errands::LocalErrands))
+    .with_credentials(CredentialReader::new(places)?);
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -234,6 +234,9 @@ pub struct RelationshipSettings {
     /// Variable of the brokers' environment with credentials
     #[arg(long, value_name = "NAME")]
     pub credentials_variable: Vec<String>,
+    /// File with credentials on this machine, which the control plane seals: lines of NAME=VALUE
+    #[arg(long, value_name = "FILE")]
+    pub credentials_secret: Vec<PathBuf>,
     /// Compare source and target at the end of each run
     #[arg(long)]
     pub verify: bool,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_fleet::api::relationship_view::{
-    CredentialView, RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView,
+    CredentialView, RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView, SecretText,
 };
 use hakobu_fleet::api::relationships::ScheduleStarts;
 use hakobu_fleet::client::{FleetClient, with_query};
@@ -176,7 +176,12 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
     let files = typed.credentials_file.iter().map(|path| CredentialView::File { path: path.clone() });
     let variables =
         typed.credentials_variable.iter().map(|name| CredentialView::Environment { name: name.clone() });
-    let credentials: Vec<_> = files.chain(variables).collect();
+    let secrets = typed.credentials_secret.iter().map(|path| {
+        let text = String::from_utf8(read_file(path)?).map_err(|_| wrong("no UTF-8".to_owned()))?;
+        Ok(CredentialView::Secret { value: SecretText::new(text) })
+    });
+    let secrets: Vec<_> = secrets.collect::<Result<_>>()?;
+    let credentials: Vec<_> = files.chain(variables).chain(secrets).collect();
     if !credentials.is_empty() {
         input.credentials = credentials;
     }

@@ -41,6 +41,13 @@ pub struct ServeArguments {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
+    /// File with the mail server of notifications as JSON
+    ///
+    /// {"host": "mail.example.org", "encryption": "tls", "from": "hakobu@example.org", "user": "hakobu",
+    /// "password": {"file": "/etc/hakobu/mail-password"}}; the encryption is tls, starttls or, on this machine, none
+    #[arg(long, value_name = "FILE")]
+    pub mail_settings: Option<PathBuf>,
+
     /// Name of this control plane among several [default: name of the host]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

@@ -18,6 +18,10 @@ use hakobu_fleet::key_file::SealingKeys;
 use hakobu_fleet::leader::LeaderSettings;
 use hakobu_fleet::ledger::place::LedgerPlace;
 use hakobu_fleet::names::{BrokerName, GroupName};
+use hakobu_fleet::notification::delivery::DeliveryLimits;
+use hakobu_fleet::notification::mail::MailServerSetting;
+use hakobu_fleet::notifier::{NotifierSettings, SECRET_VARIABLES};
+use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_fleet::service::{BuiltInBroker, ControlService, ServiceParts, ServiceSettings};
 use hakobu_fleet::tls_listener::may_do_without_tls;
 use hakobu_fleet::worker::WorkerSettings;
@@ -84,6 +88,7 @@ fn run(typed: &ServeArguments) -> Result<()> {
         hosts: typed.host.clone(),
         nats: nats_groups(typed)?,
         broker: built_in_broker(typed)?,
+        notifications: notifications(typed, &folder, keys)?,
     };
     let parts = ServiceParts {
         reader: Arc::new(FleetReader),
@@ -92,6 +97,21 @@ fn run(typed: &ServeArguments) -> Result<()> {
     };
     let ending = signals::cancel_flag().map_err(|error| Error::io("installing signal handlers", &error))?;
     ControlService::new(settings, parts)?.run(&ending)
+}
+
+fn notifications(typed: &ServeArguments, folder: &DataFolder, keys: SealingKeys) -> Result<NotifierSettings> {
+    let places =
+        SecretPlaces { folder: Some(folder.secrets()), variables: vec![SECRET_VARIABLES.to_owned()] };
+    let mail = typed.mail_settings.as_deref().map(mail_settings).transpose()?;
+    Ok(NotifierSettings { places, keys: Arc::new(keys), mail, limits: DeliveryLimits::default() })
+}
+
+fn mail_settings(path: &Path) -> Result<MailServerSetting> {
+    const READING: &str = "reading the settings of the mail server";
+    let at = |error: Error| error.at(path.as_os_str().as_encoded_bytes());
+    let bytes = std::fs::read(path).map_err(|error| at(Error::io(READING, &error)))?;
+    let wrong = |words: String| at(Error::new(ErrorKind::Usage, READING, words));
+    serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
 }
 
 /// Returns the folder of the control plane.
