@@ -169,7 +169,7 @@ impl Worker {
                                 unit.set_splits(splits);
                                 unit.set_limits(&limits);
                             }
-                            UnitOrder::Stop => unit.lose(),
+                            UnitOrder::Stop => self.lose(unit),
                         }
                     }
                     String::new()
@@ -182,6 +182,14 @@ impl Worker {
             units.iter().for_each(|unit| unit.stop_if_over());
             self.errands.stop_overdue(self.clock.elapsed_ms());
             std::thread::park_timeout(REPORT_EVERY);
+        }
+    }
+
+    /// Stops a unit that is no longer this broker's.
+    fn lose(&self, unit: &UnitState) {
+        if unit.lose() {
+            let words = "a unit is no longer this broker's: what it has not finished is thrown away";
+            self.observer.event(Event::Notice { words: words.to_owned() });
         }
     }
 

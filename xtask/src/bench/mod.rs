@@ -8,6 +8,7 @@ mod doctor;
 mod earlier_build;
 mod ext4_disk;
 mod first_file;
+mod fleet;
 mod goal_quantity;
 mod group_data;
 mod group_hosts;
@@ -96,6 +97,7 @@ enum BenchCommand {
     /// Predictions of `hakobu doctor` for badly configured hosts, and the measured results (takes root, iperf3; 15
     /// minutes)
     Doctor(doctor::DoctorArgs),
+    Fleet(fleet::FleetBenchArgs),
     #[command(hide = true)]
     Load(load::LoadArgs),
     #[command(hide = true)]
@@ -149,6 +151,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         BenchCommand::Verdicts(args) => verdicts::run(&args),
         BenchCommand::Probe(args) => probe::run(&args),
         BenchCommand::Doctor(args) => doctor::run(&args),
+        BenchCommand::Fleet(args) => fleet::run(&args),
         BenchCommand::Load(args) => load::run(&args),
         BenchCommand::Measured(args) => memory_meter::run(&args),
     }

@@ -97,7 +97,7 @@ impl Worker {
             let (lease, result) = (state.lease.clone(), Box::new(result.clone()));
             let words = match self.ask(BrokerRequest::Commit { lease, result }) {
                 Ok((LeaderAnswer::Done, _)) => return,
-                Ok((LeaderAnswer::Lost, _)) => return state.lose(),
+                Ok((LeaderAnswer::Lost, _)) => return self.lose(state),
                 Ok((LeaderAnswer::Unacceptable(words), _)) => {
                     let error = Error::new(ErrorKind::Protocol, "committing a unit", words);
                     return self.give_back(state, RefuseCause::Failed, &error);

@@ -79,11 +79,12 @@ impl UnitState {
         self.target_lease.prolong(end_ns(asked_ms, lease_ms));
     }
 
-    /// Ends the lease: another broker has the unit, or nobody wants it any more.
-    pub fn lose(&self) {
-        self.is_lost.store(true, Relaxed);
+    /// Ends the lease: another broker has the unit, or nobody wants it any more. Returns true if that was not known before.
+    pub fn lose(&self) -> bool {
+        let was_lost = self.is_lost.swap(true, Relaxed);
         self.target_lease.end();
         self.stop();
+        !was_lost
     }
 
     /// Stops the engine, because the broker ends.

@@ -78,6 +78,12 @@ pub struct ServeArguments {
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub slots: u16,
 
+    /// Time without word from a broker after which others do its work
+    ///
+    /// A broker changes nothing more three quarters of it after the control plane last answered
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    pub lease_seconds: u64,
+
     /// Work on nothing; other brokers do
     #[arg(long, conflicts_with = "slots")]
     pub no_broker: bool,

@@ -31,8 +31,6 @@ use crate::fleet_errands::LocalErrands;
 use crate::fleet_reader::FleetReader;
 use crate::{exit, messages, output, signals};
 
-/// The duration of a lease.
-const LEASE: Duration = Duration::from_secs(30);
 /// The time for which a unit runs before it is asked to give something away.
 const SPLIT_AFTER: Duration = Duration::from_millis(500);
 
@@ -78,7 +76,8 @@ fn run(typed: &ServeArguments) -> Result<()> {
         Some(path) => SealingKeys::load(path)?,
         None => folder.keys()?,
     };
-    let leader = LeaderSettings { lease: LEASE, split_after: SPLIT_AFTER, key: keys.lease_key()? };
+    let lease = Duration::from_secs(typed.lease_seconds);
+    let leader = LeaderSettings { lease, split_after: SPLIT_AFTER, key: keys.lease_key()? };
     let settings = ServiceSettings {
         place,
         name: typed.name.clone().unwrap_or_else(|| machine::facts().host_name),

@@ -1,0 +1,13 @@
+//! Fleets of real processes: control planes, brokers and nats-server, of which some are killed, stopped or cut off.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod control_plane;
+mod draining;
+mod faults;
+mod processes;
+mod relay;
+mod small_fleet;
+mod streams;
+#[path = "../../../hakobu-fleet/tests/copies/trees.rs"]
+mod trees;
