@@ -77,6 +77,10 @@ test('pictures of every page', async ({ browser }) => {
     const steps = page.locator('.steps button')
     for (const [index, name] of ['locations', 'options', 'schedule', 'notification', 'check'].entries()) {
       await steps.nth(index).click()
+      if (name === 'check') {
+        await page.locator('section.try button').first().click()
+        await expect(page.getByTestId('planned')).toBeVisible({ timeout: 60_000 })
+      }
       await picture(page, `wizard-${name}`, language)
     }
     await page.context().close()

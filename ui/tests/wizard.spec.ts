@@ -44,6 +44,9 @@ test('the wizard makes a relationship, step by step', async ({ admin }) => {
   await admin.getByLabel('Unchanged files are recognized by').selectOption('content')
   await admin.getByRole('button', { name: 'Add a rule' }).click()
   await admin.getByLabel('Pattern').fill('*.tmp')
+  await admin.getByRole('button', { name: 'Add credentials' }).click()
+  await admin.getByLabel('Kind of credentials').selectOption('Secret, as lines of NAME=VALUE')
+  await admin.getByRole('textbox', { name: 'Secret, as lines of NAME=VALUE' }).fill('AWS_SECRET_ACCESS_KEY=not to be seen again')
   await admin.getByRole('button', { name: 'Next' }).click()
 
   await admin.getByLabel('By schedule').check()
@@ -57,11 +60,15 @@ test('the wizard makes a relationship, step by step', async ({ admin }) => {
   await admin.getByRole('button', { name: 'Next' }).click()
 
   await admin.getByLabel('Owner').fill('storage team')
+  await admin.getByLabel('Mail to').fill('storage@example.org, ops@example.org')
+  await admin.getByRole('button', { name: 'Add a webhook' }).click()
+  await admin.getByLabel('URL').fill('https://hooks.example.org/hakobu')
+  await admin.getByRole('checkbox', { name: 'a run is complete' }).check()
   await admin.getByRole('button', { name: 'Next' }).click()
 
   await expect(admin.getByText(/hakobu copy .*--compare=digest/)).toBeVisible()
   await admin.getByRole('button', { name: 'Run the preview' }).click()
-  await expect(admin.getByTestId('planned')).toContainText('Created31', { timeout: 30_000 })
+  await expect(admin.getByTestId('planned')).toContainText('Created32', { timeout: 30_000 })
   await admin.getByRole('button', { name: 'Predict' }).click()
   await expect(admin.getByTestId('predicted')).toContainText('Rate', { timeout: 50_000 })
   await accessible(admin, 'last step')
@@ -75,7 +82,10 @@ test('the wizard makes a relationship, step by step', async ({ admin }) => {
     request: { verb: 'copy', sources: [`${source}/`], target, arguments: ['--compare=digest', '--exclude=*.tmp'] },
     schedule: { cron: '30 2 * * mon', time_zone: 'Asia/Tokyo' },
     limits: { bytes_per_second: 200_000_000 },
+    notification: { kinds: expect.arrayContaining(['run_complete', 'run_failed']), mail_to: ['storage@example.org', 'ops@example.org'], webhooks: [{ url: 'https://hooks.example.org/hakobu' }] },
+    credentials: [{ kind: 'sealed' }],
   })
+  expect(JSON.stringify(view)).not.toContain('not to be seen again')
 })
 
 test('a relationship is changed, and a change meanwhile is not overwritten', async ({ admin }) => {

@@ -34,10 +34,16 @@ export class ApiProblem extends Error {
     super(problem.message ?? '')
     this.status = status
     this.kind = problem.kind ?? 'other'
-    this.words = problem.message ?? ''
+    this.words = wordsOf(problem)
     this.hint = problem.hint ?? undefined
     this.field = problem.field ?? undefined
   }
+}
+
+/** Returns the message without the remedy, which may stand at its end as well. */
+export function wordsOf(problem: Partial<Problem>): string {
+  const { message = '', hint } = problem
+  return hint && message.endsWith(hint) ? message.slice(0, -hint.length).replace(/[;:,]\s*$/, '') : message
 }
 
 /** The words for errors that no answer has. */

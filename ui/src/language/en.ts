@@ -115,6 +115,11 @@ export const en = {
   'role_may.admin': 'also changes relationships and tokens, and sees the audit log',
   'credential.file': 'File on the broker',
   'credential.environment': 'Environment variable of the broker',
+  'credentials.hint': 'Where the broker finds the credentials of the locations. Secrets that you type are sealed, and never shown again.',
+  'credentials.number': 'Credentials {number}',
+  'credentials.kind': 'Kind of credentials',
+  'credentials.add': 'Add credentials',
+  'credential.secret': 'Secret, as lines of NAME=VALUE',
   'credential.sealed': 'Sealed in the ledger',
 
   // Bottlenecks

@@ -23,6 +23,7 @@ export function rate(bytesPerSecond: number): string {
 
 /** Returns a duration with its two largest units. */
 export function duration(milliseconds: number): string {
+  if (milliseconds > 0 && milliseconds < 1000) return t('time.seconds', { s: (milliseconds / 1000).toFixed(1) })
   const seconds = Math.max(0, Math.round(milliseconds / 1000))
   if (seconds < 60) return t('time.seconds', { s: seconds })
   const minutes = Math.floor(seconds / 60)

@@ -117,6 +117,11 @@ export const ja: Record<keyof typeof en, string> = {
   'role_may.admin': 'さらに、転送設定とトークンを変更し、監査ログを閲覧できる',
   'credential.file': 'ブローカー上のファイル',
   'credential.environment': 'ブローカーの環境変数',
+  'credentials.hint': 'ロケーションの認証情報をブローカーがどこから読むかを指定します。入力した秘密情報は暗号化して保存し、再び表示することはありません。',
+  'credentials.number': '認証情報 {number}',
+  'credentials.kind': '認証情報の種類',
+  'credentials.add': '認証情報を追加',
+  'credential.secret': '秘密情報(NAME=VALUE の行)',
   'credential.sealed': '台帳に暗号化して保存',
 
   // Bottlenecks
