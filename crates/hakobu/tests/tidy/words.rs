@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 110] = [
+const VERBS: [&str; 111] = [
     "abort",
     "accept",
     "add",
@@ -51,6 +51,7 @@ const VERBS: [&str; 110] = [
     "install",
     "join",
     "keep",
+    "kill",
     "leave",
     "let",
     "limit",
