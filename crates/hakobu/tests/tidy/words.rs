@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 111] = [
+const VERBS: [&str; 114] = [
     "abort",
     "accept",
     "add",
@@ -37,6 +37,7 @@ const VERBS: [&str; 111] = [
     "document",
     "drop",
     "embed",
+    "end",
     "examine",
     "expect",
     "explain",
@@ -57,6 +58,7 @@ const VERBS: [&str; 111] = [
     "limit",
     "list",
     "log",
+    "look",
     "make",
     "mark",
     "measure",
@@ -104,6 +106,7 @@ const VERBS: [&str; 111] = [
     "spell",
     "split",
     "start",
+    "state",
     "stop",
     "store",
     "take",
