@@ -57,23 +57,19 @@ fn bytes(word: &OsStr) -> ByteText {
     ByteText(word.as_bytes().to_vec())
 }
 
-/// Returns the words before the places, which stand at the end.
+/// Returns the words before the places, which stand at the end, with `--` before or between them.
 fn options(words: &[OsString], places: &[OsString]) -> Option<Vec<OsString>> {
-    // Places are the same words, but for a `--` before them.
-    let rest: Vec<&OsString> = words
-        .iter()
-        .rev()
-        .scan(places.len(), |left, word| {
-            let is_place = *left > 0;
-            *left -= usize::from(is_place);
-            Some((word, is_place))
-        })
-        .filter_map(|(word, is_place)| is_place.then_some(word))
-        .collect();
-    let is_end = rest.iter().rev().copied().eq(places.iter());
-    let mut options = words.get(..words.len().checked_sub(places.len())?)?.to_vec();
-    options.pop_if(|last| last == "--");
-    is_end.then_some(options)
+    let (mut end, mut left) = (words.len(), places.iter().rev().peekable());
+    for (at, word) in words.iter().enumerate().rev() {
+        match left.peek() {
+            Some(place) if *place == word => drop(left.next()),
+            _ if word == "--" => {}
+            None => break,
+            Some(_) => return None,
+        }
+        end = at;
+    }
+    left.peek().is_none().then(|| words[..end].to_vec())
 }
 
 #[cfg(test)]
