@@ -4,7 +4,7 @@
 //! is decided about units is one pure function ([`transition`]), and everything that is decided at all is a
 //! [`change`] that a [`ledger`] applies: durably, and several in one transaction.
 //!
-//! No clock is read here, and nothing random is drawn: both are given.
+//! What decides reads no clock and draws nothing random: both are given.
 
 pub mod api;
 pub mod api_token;

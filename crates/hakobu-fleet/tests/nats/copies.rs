@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakobu_fleet::bus::{BrokerBus as _, LeaderBus};
+use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
 use hakobu_fleet::ids::RunId;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::run::RunOutcome;
@@ -34,7 +35,7 @@ impl NatsRun {
         let folder = tempfile::tempdir().unwrap();
         let (source, target) = (folder.path().join("source"), folder.path().join("target"));
         fs::create_dir(&source).unwrap();
-        trees::make(&source, 120, 60);
+        trees::make(&source, 400, 60);
         let passwords = Passwords::new();
         let mut fleet =
             Fleet::with_buses(Box::new(MemoryLedger::default()), LEASE, site("site-a"), |control| {
@@ -52,6 +53,10 @@ impl NatsRun {
             ..FleetRequest::default()
         };
         let run = fleet.start(&request);
+        // Slow enough for something to happen in the middle.
+        let limits = r#"{"version":1,"operations_per_second":1500}"#.to_owned();
+        let limited = fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits)));
+        assert_eq!(limited.unwrap(), LedgerAnswer::Done);
         Self { folder, _passwords: passwords, fleet, run }
     }
 

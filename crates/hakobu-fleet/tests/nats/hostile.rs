@@ -107,7 +107,7 @@ fn only_the_broker_of_a_lease_commits_it() {
     assert_ne!(child.lease.key, granted.lease.key);
     // A place outside of the unit.
     match ask(&one, "one", commit_with(&child.lease, &["e"])) {
-        LeaderAnswer::Refused(words) => assert!(words.contains("do not belong"), "{words}"),
+        LeaderAnswer::Unacceptable(words) => assert!(words.contains("do not belong"), "{words}"),
         other => panic!("{other:?}"),
     }
     assert_eq!(ask(&one, "one", commit(&child.lease)), LeaderAnswer::Done);
