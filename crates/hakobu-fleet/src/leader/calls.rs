@@ -229,8 +229,13 @@ impl Leader {
 /// Returns true for an error that no other attempt and no other broker mends. Credentials that have expired are one: whoever
 /// renews them starts the run again.
 pub(super) fn ends_a_run(error: &hakobu_core::Error) -> bool {
-    use hakobu_core::error::ErrorKind::{Refused, Requirement, Unauthenticated, Unsupported, Usage};
-    matches!(error.kind, Usage | Unsupported | Refused | Requirement | Unauthenticated)
+    use hakobu_core::error::ErrorKind::{
+        NotFound, PermissionDenied, Refused, Requirement, Unauthenticated, Unsupported, Usage,
+    };
+    matches!(
+        error.kind,
+        NotFound | PermissionDenied | Usage | Unsupported | Refused | Requirement | Unauthenticated
+    )
 }
 
 /// Returns a result as the ledger takes it. Given work is divided into about so many units.
