@@ -13,30 +13,30 @@ interface OptionOf<Kind extends string> {
 }
 export type CopyOption =
   | OptionOf<'switch'>
-  | (OptionOf<'text'> & { placeholder: string })
+  | (OptionOf<'text'> & { example: string })
   | (OptionOf<'choice'> & { choices: string[] })
   | (OptionOf<'set'> & { choices: string[] })
 
 export const COPY_OPTIONS: CopyOption[] = [
   { kind: 'choice', flag: '--compare', group: 'comparison', choices: ['times', 'digest'] },
   { kind: 'choice', flag: '--verify', group: 'comparison', choices: ['wire', 'none'] },
-  { kind: 'text', flag: '--newer-than', group: 'selection', placeholder: '7d' },
-  { kind: 'text', flag: '--older-than', group: 'selection', placeholder: '2026-11-01' },
-  { kind: 'text', flag: '--min-size', group: 'selection', placeholder: '1MB' },
-  { kind: 'text', flag: '--max-size', group: 'selection', placeholder: '1GB' },
+  { kind: 'text', flag: '--newer-than', group: 'selection', example: '7d' },
+  { kind: 'text', flag: '--older-than', group: 'selection', example: '2026-11-01' },
+  { kind: 'text', flag: '--min-size', group: 'selection', example: '1MB' },
+  { kind: 'text', flag: '--max-size', group: 'selection', example: '1GB' },
   { kind: 'switch', flag: '--one-file-system', group: 'selection' },
   { kind: 'set', flag: '--preserve', group: 'metadata', choices: ['no-owner', 'no-acl', 'no-xattr', 'no-hardlinks', 'selinux'] },
   { kind: 'set', flag: '--require', group: 'metadata', choices: ['xattr', 'acl', 'hardlinks', 'holes', 'owner', 'setid', 'flags', 'times'] },
   { kind: 'set', flag: '--allow', group: 'metadata', choices: ['setuid', 'devices'] },
   { kind: 'switch', flag: '--by-name', group: 'metadata' },
-  { kind: 'text', flag: '--max-delete', group: 'deletion', placeholder: '50%', syncOnly: true },
-  { kind: 'text', flag: '--lanes', group: 'performance', placeholder: 'auto' },
+  { kind: 'text', flag: '--max-delete', group: 'deletion', example: '50%', syncOnly: true },
+  { kind: 'text', flag: '--lanes', group: 'performance', example: 'auto' },
   { kind: 'choice', flag: '--compress', group: 'performance', choices: ['auto', 'none', 'zstd'] },
   { kind: 'switch', flag: '--nice', group: 'performance' },
-  { kind: 'text', flag: '--endpoint', group: 'stores', placeholder: 'https://s3.example.org' },
-  { kind: 'text', flag: '--region', group: 'stores', placeholder: 'eu-central-1' },
-  { kind: 'text', flag: '--storage-class', group: 'stores', placeholder: 'STANDARD_IA' },
-  { kind: 'text', flag: '--sse', group: 'stores', placeholder: 'aws:kms' },
+  { kind: 'text', flag: '--endpoint', group: 'stores', example: 'https://s3.example.org' },
+  { kind: 'text', flag: '--region', group: 'stores', example: 'eu-central-1' },
+  { kind: 'text', flag: '--storage-class', group: 'stores', example: 'STANDARD_IA' },
+  { kind: 'text', flag: '--sse', group: 'stores', example: 'aws:kms' },
 ]
 
 export interface FilterRule {
