@@ -233,11 +233,6 @@ impl Leader {
         self.pending.push((change, then));
     }
 
-    /// Returns true if changes wait.
-    pub fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
     /// Applies what waits, and answers. If the ledger does not work, everybody is told so, and nothing is lost: brokers ask
     /// again.
     pub fn flush(&mut self) {

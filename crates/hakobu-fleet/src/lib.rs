@@ -28,7 +28,6 @@ pub mod leader;
 pub mod lease;
 pub mod lease_token;
 pub mod ledger;
-pub mod limit_sharing;
 mod limits;
 pub mod limits_setting;
 pub mod link_name;

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
+use hakobu_transfer::shared_run::boot_time_ns;
 
 use crate::bus::BrokerBus;
 use crate::errand::ErrandRunner;
-use crate::fleet_clock::{FleetClock, boot_ns};
+use crate::fleet_clock::FleetClock;
 use crate::message::{
     BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, SentErrand, UnitOrder, decode, encode,
 };
@@ -83,7 +84,7 @@ impl BrokerWorker {
             bus,
             reader,
             clock,
-            now_ns: boot_ns,
+            now_ns: boot_time_ns,
             observer,
             units: Mutex::default(),
             errands: ErrandThreads::default(),

@@ -49,8 +49,6 @@ impl FleetClock for SetClock {
     fn elapsed_ms(&self) -> u64 {
         self.elapsed_ms.load(Ordering::Relaxed)
     }
-
-    fn sleep(&self, _time: Duration) {}
 }
 
 /// Offers are hints: none arrives.
