@@ -16,7 +16,7 @@ use super::broker_unit::{BrokerUnit, UnitControls};
 use super::granted_exchange::GrantedExchange;
 use super::unit_observer::UnitObserver;
 use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
-use crate::run_request::FleetRequest;
+use crate::run_request::{FleetRequest, RequestReader};
 use crate::sent_credentials::EndCredentials;
 use crate::unit_counters::UnitCounters;
 
@@ -32,7 +32,9 @@ pub enum UnitOutcome {
 #[derive(Default)]
 pub struct RunCache {
     pub controls: UnitControls,
+    /// The text of the request, and what it stands for.
     request: String,
+    copy_request: CopyRequest,
     credentials: EndCredentials,
     run: Option<SharedRun>,
 }
@@ -61,8 +63,7 @@ impl BrokerWorker {
         granted: &GrantedUnit,
         state: &Arc<BrokerUnit>,
     ) -> Result<CommittedWork> {
-        let request = FleetRequest::parse(&granted.request)?;
-        let mut copy_request = self.reader.read(&request)?;
+        let mut copy_request = cache.read(&granted.request, &*self.reader)?;
         let credentials = self.credentials(granted)?;
         credentials.clone().apply(&mut copy_request);
         let observer = UnitObserver::new(state, &*self.observer);
@@ -77,9 +78,7 @@ impl BrokerWorker {
             }
             _ => {
                 let exchange = GrantedExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
-                let transfer = cache
-                    .run((&granted.request, credentials), copy_request)?
-                    .run(&exchange, &mut environment);
+                let transfer = cache.run(credentials, copy_request)?.run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }
         };
@@ -103,13 +102,18 @@ impl BrokerWorker {
 }
 
 impl RunCache {
-    fn run(
-        &mut self,
-        (request, credentials): (&str, EndCredentials),
-        copy_request: CopyRequest,
-    ) -> Result<&mut SharedRun> {
-        if self.request != request || self.credentials != credentials || self.run.is_none() {
+    /// Reads a request, which most units share with the unit before them.
+    fn read(&mut self, request: &str, reader: &dyn RequestReader) -> Result<CopyRequest> {
+        if self.request != request {
+            let copy_request = reader.read(&FleetRequest::parse(request)?)?;
+            (self.copy_request, self.run) = (copy_request, None);
             request.clone_into(&mut self.request);
+        }
+        Ok(self.copy_request.clone())
+    }
+
+    fn run(&mut self, credentials: EndCredentials, copy_request: CopyRequest) -> Result<&mut SharedRun> {
+        if self.credentials != credentials || self.run.is_none() {
             self.credentials = credentials;
             // Entries that only the target has are counted, so that it is known if anything has to be removed afterwards.
             let removal = if copy_request.deletion.is_some() { Removal::Count } else { Removal::Leave };
