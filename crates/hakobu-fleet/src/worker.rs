@@ -32,7 +32,9 @@ use errand_threads::ErrandThreads;
 
 /// The time between two reports.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
-/// The time to wait for an answer of the leader.
+/// The time to wait for an answer to a report: much less than a lease, as units whose lease is over are stopped in between.
+const REPORT_LIMIT: Duration = Duration::from_secs(3);
+/// The time to wait for any other answer of the leader.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// The number of times that the answer to an errand is sent.
@@ -133,10 +135,14 @@ impl BrokerWorker {
 
     /// Sends a request to the leader, and returns its answer with the time at which it was asked, in milliseconds.
     fn ask(&self, request: BrokerRequest) -> Result<(LeaderAnswer, u64)> {
+        self.ask_within(request, ANSWER_LIMIT)
+    }
+
+    fn ask_within(&self, request: BrokerRequest, limit: Duration) -> Result<(LeaderAnswer, u64)> {
         let WorkerSettings { name, process, .. } = &self.settings;
         let bytes = encode(&BrokerCall { broker: name.clone(), process: *process, request })?;
         let asked_ms = self.clock.elapsed_ms();
-        let answer = decode(&self.bus.call(bytes, ANSWER_LIMIT)?)?;
+        let answer = decode(&self.bus.call(bytes, limit)?)?;
         Ok((answer, asked_ms))
     }
 
@@ -149,6 +155,8 @@ impl BrokerWorker {
         let mut last_words = String::new();
         while !self.has_ended.load(Ordering::Acquire) {
             let units = self.units();
+            // After a sleep, before the network is waited for.
+            units.iter().for_each(|unit| unit.stop_if_over());
             if self.stopping.load(Ordering::Acquire) {
                 units.iter().for_each(|unit| unit.stop());
             }
@@ -159,7 +167,7 @@ impl BrokerWorker {
                 units: units.iter().map(|unit| unit.progress(self.clock.elapsed_ms())).collect(),
                 key: self.credentials.as_ref().map(CredentialReader::public),
             };
-            let words = match self.ask(BrokerRequest::Report(report)) {
+            let words = match self.ask_within(BrokerRequest::Report(report), REPORT_LIMIT) {
                 Ok((LeaderAnswer::Orders(orders), asked_ms)) => {
                     self.is_draining.store(orders.is_draining, Ordering::Release);
                     orders.errands.into_iter().for_each(|errand| self.begin_errand(errand, asked_ms));
