@@ -79,8 +79,10 @@ pub struct Leader {
     keys: Option<Arc<SealingKeys>>,
     /// The credentials of relationships with runs under way, as last read.
     credentials: BTreeMap<RelationshipId, Vec<CredentialReference>>,
-    /// The error of the ledger, while it does not work.
+    /// The error of the last reading of the ledger.
     ledger_error: Option<Error>,
+    /// The error of the last transaction. That the ledger can be read does not mean that it can be written.
+    write_error: Option<Error>,
 }
 
 /// The consequence of an answer of the ledger.
@@ -160,6 +162,7 @@ impl Leader {
             keys: None,
             credentials: BTreeMap::new(),
             ledger_error: None,
+            write_error: None,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
             leader.move_on(run)?;
@@ -194,7 +197,7 @@ impl Leader {
 
     /// Returns the error of the ledger, while it does not work.
     pub fn ledger_error(&self) -> Option<&Error> {
-        self.ledger_error.as_ref()
+        self.write_error.as_ref().or(self.ledger_error.as_ref())
     }
 
     /// Returns the clock.
@@ -245,7 +248,7 @@ impl Leader {
                 std::mem::replace(&mut self.pending, rest).into_iter().unzip();
             match self.ledger.apply(&changes) {
                 Ok(answers) => {
-                    self.ledger_error = None;
+                    (self.ledger_error, self.write_error) = (None, None);
                     let followed = thens.into_iter().zip(answers);
                     let runs: BTreeSet<RunId> =
                         followed.filter_map(|(then, answer)| self.follow(then, answer)).collect();
@@ -258,7 +261,7 @@ impl Leader {
                 }
                 Err(error) => {
                     thens.into_iter().for_each(|then| self.fail(then, &error));
-                    self.ledger_error = Some(error);
+                    self.write_error = Some(error);
                     return;
                 }
             }

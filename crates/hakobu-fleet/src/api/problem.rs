@@ -113,7 +113,8 @@ impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
         Self {
             kind: name_of_kind(error.kind).to_owned(),
-            message: error.to_string(),
+            // The hint stands by itself.
+            message: Error { hint: None, ..error.clone() }.to_string(),
             hint: error.hint.as_deref().map(str::to_owned),
             ..Self::default()
         }

@@ -1,9 +1,11 @@
 use std::sync::atomic::Ordering;
 
+use hakobu_core::error::ErrorKind;
 use hakobu_core::path::EntryPath;
 use hakobu_fleet::change::LedgerChange;
 use hakobu_fleet::fleet_clock::FleetClock;
 use hakobu_fleet::ids::RunId;
+use hakobu_fleet::names::BrokerName;
 use hakobu_fleet::run::{NewRun, RunOutcome};
 use hakobu_fleet::unit::UnitWork;
 
@@ -103,4 +105,25 @@ fn long_every_history_ends_with_everything_done_and_counted_once() {
     for seed in 1_000..=6_000 {
         run(seed);
     }
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_is_told_until_it_can() {
+    let one_in = FaultRate::default();
+    let mut world = World::new(1, Box::new(FaultyLedger::new(1, one_in.clone())));
+    start(&mut world);
+    let try_change = |world: &mut World| {
+        let change = LedgerChange::ForgetBroker(BrokerName::new("none").unwrap());
+        world.leader().change(change, Box::new(|_| {}));
+        world.leader().flush();
+    };
+    one_in.store(1, Ordering::Relaxed);
+    try_change(&mut world);
+    // It can be read again, which does not mean that there is space.
+    one_in.store(0, Ordering::Relaxed);
+    world.clock.elapsed_ms.fetch_add(5_000, Ordering::Relaxed);
+    world.leader().tick();
+    assert_eq!(world.leader().ledger_error().map(|error| error.kind), Some(ErrorKind::NoSpace));
+    try_change(&mut world);
+    assert_eq!(world.leader().ledger_error(), None);
 }
