@@ -43,10 +43,8 @@ pub struct BrokerCall {
 pub enum BrokerRequest {
     /// Tells that the broker is there, and how far its units are. Renews their leases.
     Report(BrokerReport),
-    /// Asks for units.
+    /// Asks for a unit.
     Lease {
-        /// The number of units that the broker can begin with now.
-        count: u16,
         /// Units that it was offered.
         offered: Vec<UnitKey>,
     },

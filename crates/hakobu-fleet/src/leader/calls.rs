@@ -53,7 +53,7 @@ impl Leader {
                 let answer = self.report(group, &broker, process, &report);
                 send(reply, &answer);
             }
-            BrokerRequest::Lease { offered, .. } => self.lease(group, broker, &offered, reply),
+            BrokerRequest::Lease { offered } => self.lease(group, broker, &offered, reply),
             BrokerRequest::Commit { lease, result } => self.commit(group, broker, &lease, *result, reply),
             BrokerRequest::Return { lease, cause, error } => {
                 if !self.is_proven(group, &broker, &lease) {

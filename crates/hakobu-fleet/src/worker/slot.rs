@@ -60,7 +60,7 @@ impl BrokerWorker {
 
     /// Asks for a unit. Returns it with the time at which it was asked for.
     fn lease(&self, offered: &[UnitKey]) -> Option<(GrantedUnit, u64)> {
-        let request = BrokerRequest::Lease { count: 1, offered: offered.to_vec() };
+        let request = BrokerRequest::Lease { offered: offered.to_vec() };
         match self.ask(request) {
             Ok((LeaderAnswer::Leases(units), asked_ms)) => Some((units.into_iter().next()?, asked_ms)),
             // The reporter tells what the trouble is.

@@ -52,7 +52,7 @@ fn lease(bus: &NatsBrokerBus, broker: &str) -> GrantedUnit {
     let report = BrokerReport { version: "test".to_owned(), slots: 1, ..BrokerReport::default() };
     let answer = ask(bus, broker, BrokerRequest::Report(report));
     assert!(matches!(answer, LeaderAnswer::Orders(_)), "{answer:?}");
-    match ask(bus, broker, BrokerRequest::Lease { count: 1, offered: Vec::new() }) {
+    match ask(bus, broker, BrokerRequest::Lease { offered: Vec::new() }) {
         LeaderAnswer::Leases(mut units) => units.pop().unwrap(),
         other => panic!("{other:?}"),
     }
@@ -96,8 +96,7 @@ fn only_the_broker_of_a_lease_commits_it() {
     // Nobody of another group is given its units.
     let report = BrokerReport { version: "test".to_owned(), slots: 1, ..BrokerReport::default() };
     ask(&other_group, "three", BrokerRequest::Report(report));
-    let answer =
-        ask(&other_group, "one", BrokerRequest::Lease { count: 1, offered: vec![granted.lease.key] });
+    let answer = ask(&other_group, "one", BrokerRequest::Lease { offered: vec![granted.lease.key] });
     assert!(!matches!(&answer, LeaderAnswer::Leases(units) if !units.is_empty()), "{answer:?}");
     // The broker itself, twice, as after a lost answer.
     for _ in 0..2 {

@@ -42,7 +42,7 @@ fn run_with_broker(world: &mut World) {
     save_with(world, r#"{"version":1,"cron":"5 8 * * *"}"#, Some(EVERY_KIND));
     assert_eq!(pass(world, 6), [1]);
     call(world, BrokerRequest::Report(report()));
-    let leased = call(world, BrokerRequest::Lease { count: 1, offered: Vec::<UnitKey>::new() });
+    let leased = call(world, BrokerRequest::Lease { offered: Vec::<UnitKey>::new() });
     assert!(matches!(leased, LeaderAnswer::Leases(_)), "{leased:?}");
 }
 

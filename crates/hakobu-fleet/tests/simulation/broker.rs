@@ -176,7 +176,7 @@ impl SimulatedBroker {
 
     fn lease(&mut self, world: &mut World) {
         let now_ms = world.now_ms();
-        let answer = self.call(world, BrokerRequest::Lease { count: 1, offered: Vec::new() });
+        let answer = self.call(world, BrokerRequest::Lease { offered: Vec::new() });
         let Some(LeaderAnswer::Leases(units)) = answer else { return };
         let Some(granted) = units.into_iter().next() else { return };
         let (waiting, ends) = match &granted.work {

@@ -145,7 +145,7 @@ impl IdleMover {
 
     /// Returns a unit, if there is one.
     fn lease(&self) -> Result<Option<GrantedUnit>> {
-        match self.ask(BrokerRequest::Lease { count: 1, offered: Vec::new() })? {
+        match self.ask(BrokerRequest::Lease { offered: Vec::new() })? {
             LeaderAnswer::Leases(units) => Ok(units.into_iter().next()),
             answer => bail!("a request for units was answered with {answer:?}"),
         }
