@@ -18,7 +18,7 @@ use crate::audit::AuditRecord;
 use crate::broker::BrokerRecord;
 use crate::change::{LedgerAnswer, LedgerChange};
 use crate::failure::NumberedFailure;
-use crate::ids::{Moment, RelationshipId, RowNumber, RunId, UnitId, UnitKey};
+use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
@@ -57,8 +57,6 @@ pub trait Ledger: Send {
 
     /// Returns the ready units of a run, in the order in which they were added.
     fn ready_units(&mut self, run: RunId, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>>;
-    /// Returns the leased units whose deadline has come, the earliest deadline first.
-    fn due_units(&mut self, now: Moment, limit: usize) -> Result<Vec<UnitRecord>>;
     /// Returns the leased units of all runs.
     fn leased_units(&mut self, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>>;
     /// Returns a unit that is not committed.

@@ -170,15 +170,6 @@ impl Ledger for MemoryLedger {
         Ok(ready.filter_map(|(id, unit)| self.record(id, unit)).take(page(limit)).collect())
     }
 
-    fn due_units(&mut self, now: Moment, limit: usize) -> Result<Vec<UnitRecord>> {
-        let deadline = |unit: &MemoryUnit| unit.state.holder.as_ref().map(|holder| holder.deadline);
-        let units = self.units_behind(None);
-        let due = units.filter_map(|(id, unit)| Some((deadline(unit)?, id, unit)));
-        let mut due: Vec<_> = due.filter(|(deadline, ..)| *deadline <= now).collect();
-        due.sort_by_key(|(deadline, id, _)| (*deadline, *id));
-        Ok(due.into_iter().filter_map(|(_, id, unit)| self.record(id, unit)).take(page(limit)).collect())
-    }
-
     fn leased_units(&mut self, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>> {
         let leased = self.units_behind(after).filter(|(_, unit)| unit.state.holder.is_some());
         Ok(leased.filter_map(|(id, unit)| self.record(id, unit)).take(page(limit)).collect())

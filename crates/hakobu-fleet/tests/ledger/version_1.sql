@@ -67,7 +67,7 @@ CREATE TABLE unit (
 ) STRICT;
 CREATE INDEX unit_of_run ON unit (run, id);
 CREATE INDEX unit_ready ON unit (run, id) WHERE broker IS NULL;
-CREATE INDEX unit_leased ON unit (deadline, id) WHERE broker IS NOT NULL;
+CREATE INDEX unit_leased ON unit (id) WHERE broker IS NOT NULL;
 
 -- Apart from the unit, whose row is written with each renewal.
 CREATE TABLE unit_work (

@@ -8,7 +8,7 @@ use hakobu_fleet::audit::AuditRecord;
 use hakobu_fleet::broker::BrokerRecord;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
 use hakobu_fleet::failure::NumberedFailure;
-use hakobu_fleet::ids::{Moment, RelationshipId, RowNumber, RunId, UnitId, UnitKey};
+use hakobu_fleet::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
@@ -86,10 +86,6 @@ impl Ledger for FaultyLedger {
 
     fn ready_units(&mut self, run: RunId, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>> {
         self.read()?.ready_units(run, after, limit)
-    }
-
-    fn due_units(&mut self, now: Moment, limit: usize) -> Result<Vec<UnitRecord>> {
-        self.read()?.due_units(now, limit)
     }
 
     fn leased_units(&mut self, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>> {

@@ -11,7 +11,7 @@ use crate::audit::AuditRecord;
 use crate::broker::BrokerRecord;
 use crate::change::{LedgerAnswer, LedgerChange};
 use crate::failure::{NumberedFailure, number_of_kind};
-use crate::ids::{Moment, RelationshipId, RowNumber, RunId, UnitId, UnitKey};
+use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
     UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, relationship_record,
@@ -91,14 +91,6 @@ impl Ledger for SqliteLedger {
         );
         let values = params![run.signed(), after.map_or(0, UnitId::signed), page(limit)];
         self.at(self.statements().list(&sql, values, unit_record))
-    }
-
-    fn due_units(&mut self, now: Moment, limit: usize) -> Result<Vec<UnitRecord>> {
-        let sql = format!(
-            "SELECT {UNIT_COLUMNS} FROM unit JOIN run ON run.id = unit.run WHERE unit.broker IS NOT NULL \
-             AND unit.deadline <= ? AND run.ended IS NULL ORDER BY unit.deadline, unit.id LIMIT ?"
-        );
-        self.at(self.statements().list(&sql, params![now.signed(), page(limit)], unit_record))
     }
 
     fn leased_units(&mut self, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>> {
