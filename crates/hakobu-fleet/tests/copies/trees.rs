@@ -1,53 +1,38 @@
-//! Trees to copy, and a comparison that shares no code with the program.
+//! Trees to copy, and their comparison, hard links included.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// An entry, with everything that a copy keeps.
-#[derive(Debug, PartialEq, Eq)]
-pub struct TreeEntry {
-    mode: u32,
-    owner: (u32, u32),
-    mtime: (i64, i64),
-    content: Vec<u8>,
-    /// The first name of its inode in the tree.
-    first_name: Vec<u8>,
-}
+use hakobu_testkit::tree_difference::compare;
 
-/// Returns all entries below a folder by their paths.
-pub fn entries(root: &Path) -> BTreeMap<Vec<u8>, TreeEntry> {
-    let (mut found, mut inodes) = (BTreeMap::new(), BTreeMap::new());
-    let mut waiting = vec![root.to_owned()];
-    let mut paths = vec![root.to_owned()];
+/// Returns the paths of a folder and of everything below it, sorted.
+pub fn paths(root: &Path) -> Vec<PathBuf> {
+    let (mut waiting, mut found) = (vec![root.to_owned()], vec![root.to_owned()]);
     while let Some(folder) = waiting.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_dir() {
                 waiting.push(entry.path());
             }
-            paths.push(entry.path());
+            found.push(entry.path());
         }
     }
-    paths.sort();
-    for path in paths {
+    found.sort();
+    found
+}
+
+/// Returns the first name of the inode of each entry that is no directory.
+fn first_names(root: &Path) -> BTreeMap<PathBuf, PathBuf> {
+    let (mut found, mut inodes) = (BTreeMap::new(), BTreeMap::new());
+    for path in paths(root) {
         let metadata = fs::symlink_metadata(&path).unwrap();
-        let kind = metadata.file_type();
-        let content = match () {
-            () if kind.is_file() => fs::read(&path).unwrap(),
-            () if kind.is_symlink() => fs::read_link(&path).unwrap().as_os_str().as_bytes().to_vec(),
-            () => Vec::new(),
-        };
-        let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
-        let first_name = match kind.is_dir() {
-            true => name.clone(),
-            false => inodes.entry(metadata.ino()).or_insert_with(|| name.clone()).clone(),
-        };
-        let mtime = (metadata.mtime(), metadata.mtime_nsec());
-        let owner = (metadata.uid(), metadata.gid());
-        found.insert(name, TreeEntry { mode: metadata.mode(), owner, mtime, content, first_name });
+        if !metadata.is_dir() {
+            let name = path.strip_prefix(root).unwrap().to_owned();
+            let first = inodes.entry(metadata.ino()).or_insert_with(|| name.clone()).clone();
+            found.insert(name, first);
+        }
     }
     found
 }
@@ -74,25 +59,10 @@ pub fn make(root: &Path, directories: usize, files: usize) {
 
 /// Fails if two trees differ, naming the first differences.
 pub fn assert_equal(source: &Path, target: &Path) {
-    let (source, target) = (entries(source), entries(target));
-    let lossy = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-    let mut differences = Vec::new();
-    for (path, entry) in &source {
-        match target.get(path) {
-            Some(other) if other == entry => {}
-            Some(other) if other.content != entry.content => {
-                differences.push(format!("{}: content", lossy(path)));
-            }
-            Some(other) => differences.push(format!("{}: {other:?} instead of {entry:?}", lossy(path))),
-            None => differences.push(format!("{}: missing", lossy(path))),
-        }
-    }
-    differences.extend(
-        target
-            .keys()
-            .filter(|path| !source.contains_key(*path))
-            .map(|path| format!("{}: extra", lossy(path))),
-    );
+    let mut differences = compare(source, target).unwrap();
     differences.truncate(10);
     assert!(differences.is_empty(), "{differences:#?}");
+    let (source, target) = (first_names(source), first_names(target));
+    let others: Vec<_> = source.iter().filter(|(name, first)| target.get(*name) != Some(*first)).collect();
+    assert!(others.is_empty(), "names of other files: {:#?}", &others[..others.len().min(10)]);
 }

@@ -123,7 +123,7 @@ impl SmallFleet {
         // The result of a unit counts once, however often the unit was begun.
         let counters = &view["counters"];
         let count = |name: &str| counters[name].as_u64().unwrap();
-        let entries = trees::entries(&self.source()).len() as u64;
+        let entries = trees::paths(&self.source()).len() as u64;
         let done = ["created", "updated", "unchanged", "attributes_only"];
         let done: u64 = done.iter().map(|name| count(&format!("entries_{name}"))).sum();
         assert_eq!(done, entries, "{counters:#}");
