@@ -151,7 +151,7 @@ fn whoever_is_killed_another_takes_its_unit_over() {
     let place = on_disk();
     let (source, target) = (place.path().join("source"), place.path().join("target"));
     make_tree(&source, 60);
-    let shared = Shared { operations: 600, ..shared(&source, &target, 4) };
+    let shared = Shared { operations: 250, ..shared(&source, &target, 4) };
     let kills: Vec<_> = [0, 1, 3, 6, 10, 15].map(|after| (after, Misfortune::Kill)).to_vec();
     let results = copy(&shared, (&source, &target), &kills);
     assert_eq!(results.killed, kills.len());
