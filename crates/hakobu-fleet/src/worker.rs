@@ -156,7 +156,7 @@ impl BrokerWorker {
         while !self.has_ended.load(Ordering::Acquire) {
             let units = self.units();
             // After a sleep, before the network is waited for.
-            units.iter().for_each(|unit| unit.stop_if_over());
+            self.lose_overdue(&units);
             if self.stopping.load(Ordering::Acquire) {
                 units.iter().for_each(|unit| unit.stop());
             }
@@ -188,10 +188,15 @@ impl BrokerWorker {
                 Err(error) => error.to_string(),
             };
             self.tell_once(&mut last_words, words);
-            units.iter().for_each(|unit| unit.stop_if_over());
+            self.lose_overdue(&units);
             self.errands.stop_overdue(self.clock.elapsed_ms());
             std::thread::park_timeout(REPORT_EVERY);
         }
+    }
+
+    /// Stops the units whose leases ended before they could be renewed: the leader gives them to others.
+    fn lose_overdue(&self, units: &[Arc<BrokerUnit>]) {
+        units.iter().filter(|unit| unit.is_overdue()).for_each(|unit| self.lose(unit));
     }
 
     /// Stops a unit that is no longer this broker's.

@@ -99,11 +99,10 @@ impl BrokerUnit {
         *self.runs.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Stops the engine if the lease is over.
-    pub fn stop_if_over(&self) {
-        if self.target_lease.is_over() {
-            self.stop();
-        }
+    /// Returns true if the lease has ended while the engine runs.
+    pub fn is_overdue(&self) -> bool {
+        let runs = *self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs && self.target_lease.is_over()
     }
 
     /// Returns true if the unit is another's.

@@ -76,6 +76,10 @@ impl BrokerWorker {
         let state = Arc::new(BrokerUnit::new(granted, cache.controls.clone(), asked_ms, self.now_ns));
         self.units.lock().unwrap_or_else(PoisonError::into_inner).push(state.clone());
         let outcome = self.run_unit(cache, granted, &state);
+        if matches!(outcome, UnitOutcome::Failed(_)) && state.is_overdue() {
+            // That is why it failed.
+            self.lose(&state);
+        }
         state.engine_ended();
         match outcome {
             _ if state.is_lost() => {}
