@@ -9,6 +9,7 @@ pub mod devices;
 pub mod faults;
 pub mod file_difference;
 pub mod http;
+pub mod immutable;
 pub mod link;
 pub mod nats;
 pub mod partition_table;

@@ -4,33 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use hakobu_testkit::immutable::ImmutableDirectory;
 use hakobu_testkit::sshd::{Shell, Sudo, User, no_root};
-use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use crate::program::*;
-
-/// An immutable directory: not even root can create, remove or change anything in it.
-struct Immutable(PathBuf);
-
-impl Immutable {
-    fn new(path: &Path) -> Self {
-        set_immutable(path, true);
-        Self(path.to_owned())
-    }
-}
-
-impl Drop for Immutable {
-    fn drop(&mut self) {
-        set_immutable(&self.0, false);
-    }
-}
-
-fn set_immutable(path: &Path, is: bool) {
-    let directory = fs::File::open(path).unwrap();
-    let mut flags = ioctl_getflags(&directory).unwrap();
-    flags.set(IFlags::IMMUTABLE, is);
-    ioctl_setflags(&directory, flags).unwrap();
-}
 
 /// A failure at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +33,7 @@ const FAULTS: [Fault; 5] = [
 ];
 
 /// Creates source and target with the fault. The last value keeps the fault in place.
-fn pair(place: &Path, fault: Fault) -> (PathBuf, PathBuf, Option<Immutable>) {
+fn pair(place: &Path, fault: Fault) -> (PathBuf, PathBuf, Option<ImmutableDirectory>) {
     let (source, target) = (place.join("source"), place.join("target"));
     fs::create_dir_all(source.join("d")).unwrap();
     fs::write(source.join("a"), "a").unwrap();
@@ -85,7 +62,7 @@ fn pair(place: &Path, fault: Fault) -> (PathBuf, PathBuf, Option<Immutable>) {
         Fault::NothingCanBeRemoved => Some(make("extra/inner")),
         Fault::StaysInTheWay => Some(make("a/inner")),
     };
-    (source, target, held.as_deref().map(Immutable::new))
+    (source, target, held.as_deref().map(|held| ImmutableDirectory::new(held).unwrap()))
 }
 
 /// Fails unless exit code, report, events and summary agree.
