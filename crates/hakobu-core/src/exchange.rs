@@ -73,7 +73,9 @@ pub enum WorkShare {
 }
 
 /// An entry that the user named, or one below, with everything below it. It is counted as scanned by the run that begins with
-/// it, and the directory that it is in gets its attributes again. Runs at the same time must not have one below another.
+/// it, and the directory that it is in gets its attributes again. If the source no longer has it, it fails, unless a job that
+/// counts what is to be removed ([`Removal::Count`](crate::job::Removal::Count)) takes it for that. Runs at the same time must
+/// not have one below another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryShare {
     /// The index of the source's root.

@@ -45,6 +45,10 @@ pub struct FleetRequest {
     /// True if the target is compared with the source at the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verify: bool,
+    /// True if the target has something to be removed even if this run finds nothing: an earlier run found it, and this one
+    /// tries again what failed then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removes_more: bool,
 }
 
 /// The options of a relationship, as [`Relationship::options`] keeps them: those of its runs.
@@ -122,7 +126,14 @@ impl FleetRequest {
     pub fn of(relationship: &Relationship) -> Result<Self> {
         let RunOptions { verb, arguments, verify } = RunOptions::parse(&relationship.options)?;
         let sources = relationship.sources.iter().cloned().map(LocationText).collect();
-        Ok(Self { verb, sources, target: LocationText(relationship.target.clone()), arguments, verify })
+        Ok(Self {
+            verb,
+            sources,
+            target: LocationText(relationship.target.clone()),
+            arguments,
+            verify,
+            removes_more: false,
+        })
     }
 
     /// Reads the JSON of a request.
@@ -165,6 +176,7 @@ mod tests {
             target: LocationText(b"s3://b/p".to_vec()),
             arguments: vec!["--nice".to_owned()],
             verify: true,
+            removes_more: false,
         };
         let json = request.json().unwrap();
         assert_eq!(

@@ -119,7 +119,13 @@ mod tests {
         let mut places: Vec<_> = places.iter().map(|place| LocationText(place.as_bytes().to_vec())).collect();
         let target = places.pop().unwrap();
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        FleetReader.read(&FleetRequest { verb, sources: places, target, arguments, verify: false })
+        FleetReader.read(&FleetRequest {
+            verb,
+            sources: places,
+            target,
+            arguments,
+            ..FleetRequest::default()
+        })
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use hakobu_testkit::immutable::ImmutableDirectory;
+use hakobu_testkit::sshd::no_root;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -75,6 +77,11 @@ impl ServedFleet {
         shown
     }
 
+    fn sign_in(&self) {
+        let signed_in = self.fleet_with(&["login", &self.url], &self.token);
+        assert_eq!(signed_in.status.code(), Some(0), "{signed_in:?}");
+    }
+
     fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.done(line)).unwrap()
     }
@@ -128,10 +135,52 @@ fn a_relationship_is_made_run_and_watched() {
 }
 
 #[test]
+fn what_failed_is_tried_again_and_removals_are_made_up_for() {
+    if no_root() {
+        return;
+    }
+    let served = ServedFleet::start();
+    served.sign_in();
+    let folder = served.folder.path();
+    let (source, target) = (folder.join("a"), folder.join("b"));
+    for directory in ["a/d", "a/e", "b/e", "b/extra"] {
+        fs::create_dir_all(folder.join(directory)).unwrap();
+    }
+    for file in ["a/d/one", "a/e/two", "a/other", "b/extra/three"] {
+        fs::write(folder.join(file), file).unwrap();
+    }
+    let directory = ImmutableDirectory::new(&target.join("e")).unwrap();
+    let extra = ImmutableDirectory::new(&target.join("extra")).unwrap();
+    let places = format!("{}/ {}", source.display(), target.display());
+    let (code, shown, failed) =
+        served.fleet(&format!("run start --group local --watch -- sync --delete --max-delete 100% {places}"));
+    assert_eq!(code, 3, "{shown}{failed}");
+    let failures = served.done("run failures 1");
+    assert!(failures.contains("e/two") && !failures.contains("extra"), "{failures}");
+    let retry = |run: u32, units: u64, state: &str| {
+        served.done(&format!("run retry {}", run - 1));
+        let ended = || served.json(&format!("run show {run} --json"));
+        while ended()["state"] == "running" {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let ended = ended();
+        assert_eq!((&ended["state"], &ended["units"]["added"]), (&state.into(), &units.into()), "{ended}");
+        ended["counters"]["entries_scanned"].as_u64().unwrap()
+    };
+    drop(directory);
+    // The second unit removes, which was due in the first run.
+    assert_eq!(retry(2, 2, "partial"), 2);
+    assert!(served.done("run failures 2").contains("extra/three"));
+    assert!(target.join("e/two").exists() && target.join("extra/three").exists());
+    drop(extra);
+    retry(3, 2, "complete");
+    assert!(!target.join("extra").exists());
+}
+
+#[test]
 fn wrong_requests_have_the_exit_codes_of_other_commands() {
     let served = ServedFleet::start();
-    let login = served.fleet_with(&["login", &served.url], &served.token);
-    assert_eq!(login.status.code(), Some(0));
+    served.sign_in();
     let add = |command: &str| served.fleet(&format!("relationships add x --group local -- {command}"));
     for (command, words) in [
         ("copy --files-from /etc/shadow /a /b", "--files-from: the file would be one of the broker's"),

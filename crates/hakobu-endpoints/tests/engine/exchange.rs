@@ -445,7 +445,7 @@ fn single_entries_are_copied_by_themselves() {
         dress_all(&place.source(), &mut numbers);
         let mut job = Order::items(2, &[(from, to)]).job;
         job.itemize = true;
-        let copy = |shares: Option<Vec<WorkShare>>| {
+        let copy_by = |job: &Job, shares: Option<Vec<WorkShare>>| {
             let pool = Pool::new();
             let unit = Unit {
                 pool: &pool,
@@ -455,11 +455,12 @@ fn single_entries_are_copied_by_themselves() {
                 takes_names: false,
                 lease: TargetLease::endless([0; 8]),
             };
-            let (summary, mut changed) = run_one(&place.source(), &place.target(), &job, Some(&unit));
+            let (summary, mut changed) = run_one(&place.source(), &place.target(), job, Some(&unit));
             assert!(summary.fatal.is_none(), "{:?}", summary.fatal);
             changed.sort();
             (summary, changed)
         };
+        let copy = |shares| copy_by(&job, shares);
         copy(None);
         let target = place.target().join(to);
         let same = || assert_same(&View::of(&base), &View::of(&target));
@@ -484,6 +485,13 @@ fn single_entries_are_copied_by_themselves() {
         copy(Some(vec![entry("d/five")]));
         copy(Some(vec![entry("a/b/beside")]));
         same();
+        fs::create_dir(target.join("a/extra")).unwrap();
+        fs::write(target.join("a/extra/file"), "only here").unwrap();
+        let counting = Job { removal: Removal::Count, ..job.clone() };
+        let (summary, changed) =
+            copy_by(&counting, Some(["a/extra", "a/none", "none/at/all"].map(entry).to_vec()));
+        assert_eq!((&summary.failures[..], &changed[..]), (&[][..], &[][..]));
+        assert_eq!(summary.counters.entries_only_in_target, 2, "to be removed");
         fs::remove_dir_all(&target).unwrap();
         if to.is_empty() {
             fs::create_dir(&target).unwrap();

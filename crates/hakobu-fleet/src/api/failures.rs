@@ -23,7 +23,7 @@ use crate::change::LedgerChange;
 use crate::failure::{NumberedFailure, kind_of_name};
 use crate::ids::{RowNumber, RunId};
 use crate::run::{NewRun, RunRow, STEP_UNITS_MAX};
-use crate::run_request::FleetRequest;
+use crate::run_request::{FleetRequest, RunVerb};
 use crate::unit::UnitWork;
 
 /// The number of failures that the leader reads at a time.
@@ -134,12 +134,15 @@ pub async fn retry_run(
     if row.failures == 0 {
         return Err(ApiError::new(StatusCode::CONFLICT, "nothing_failed", "nothing failed in this run"));
     }
-    state.reader.read(&FleetRequest::parse(&row.request)?)?;
+    let mut request = FleetRequest::parse(&row.request)?;
+    state.reader.read(&request)?;
+    // Nothing is removed while something fails, or not everything was.
+    request.removes_more |= request.verb == RunVerb::Sync && row.counters.entries_only_in_target > 0;
     let units = again(&state, id).await?;
     let run = NewRun {
         relationship: row.relationship,
         group: row.group,
-        request: row.request,
+        request: request.json()?,
         started: state.clock.moment(),
         units,
     };
@@ -173,10 +176,17 @@ async fn again(state: &ApiState, id: RunId) -> ApiResult<Vec<UnitWork>> {
     if paths.iter().any(|(_, path)| path.is_empty()) {
         return Ok(vec![UnitWork::All]);
     }
-    let paths = paths.into_iter().map(|(root, path)| Ok((root, EntryPath::new(path)?)));
+    let highest = paths.iter().filter(|path| !is_below_another(path, &paths));
+    let paths = highest.map(|(root, path)| Ok((*root, EntryPath::new(path.clone())?)));
     let paths = paths.collect::<Result<Vec<_>>>()?;
     let each = PATHS_A_UNIT.max(paths.len().div_ceil(STEP_UNITS_MAX));
     Ok(paths.chunks(each).map(|some| UnitWork::Again(some.to_vec())).collect())
+}
+
+/// Returns true if an entry is in a directory that is copied again with everything below it.
+fn is_below_another((root, path): &(u16, Vec<u8>), paths: &BTreeSet<(u16, Vec<u8>)>) -> bool {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes.map(|(at, _)| path[..at].to_vec()).any(|above| paths.contains(&(*root, above)))
 }
 
 /// Compares a run with another one.

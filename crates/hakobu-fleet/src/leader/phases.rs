@@ -62,7 +62,8 @@ pub fn next_step(
 /// Returns true if something is to be removed from the target. Nothing is if anything failed: what failed may look as if it was
 /// not at the source.
 fn removes(row: &RunRow, request: &FleetRequest) -> bool {
-    request.verb == RunVerb::Sync && row.failures == 0 && row.counters.entries_only_in_target > 0
+    let is_found = request.removes_more || row.counters.entries_only_in_target > 0;
+    request.verb == RunVerb::Sync && row.failures == 0 && is_found
 }
 
 /// Returns the units of the next names of links, and the place up to which they go.

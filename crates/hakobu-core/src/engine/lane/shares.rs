@@ -43,15 +43,26 @@ impl Worker<'_> {
         let has_it = |item: &&JobItem| item.root == *root && source.is_within(&item.source);
         let item = job.items.iter().filter(has_it).max_by_key(|item| item.source.names().count());
         let item = item.ok_or_else(not_there)?;
-        let metadata = self.look_at(*root, source)?;
         let Some((above, name)) = source.split_last().filter(|_| *source != item.source) else {
+            let metadata = self.look_at(*root, source)?;
             return self.begin_group(&[(item, metadata)]);
+        };
+        let metadata = match self.look_at(*root, source) {
+            // Whatever the target has in its place is to be removed.
+            Err(error) if error.kind == ErrorKind::NotFound && job.removal == Removal::Count => None,
+            found => Some(found?),
         };
         let mut names = source.names().skip(item.source.names().count());
         let target = names.try_fold(item.target.clone(), |path, name| path.join(name))?;
         let (target_above, _) = target.split_last().ok_or_else(unexpected)?;
-        let attributes = self.look_at(*root, &above)?.attributes();
         let there = self.look_at_target(&target)?;
+        if metadata.is_none() && there.is_none() {
+            return Ok(());
+        }
+        let attributes = match metadata.is_some() {
+            true => Some(self.look_at(*root, &above)?.attributes()),
+            false => None,
+        };
         let listing = |metadata: Option<EntryMetadata>| -> Result<Listing> {
             let mut listing = Listing::with_capacity(1);
             metadata.map(|metadata| listing.push(name, metadata)).transpose()?;
@@ -61,13 +72,13 @@ impl Worker<'_> {
         let top_names = u16::try_from(item.target.names().count()).unwrap_or(u16::MAX);
         let place = SharePlace { root: *root, source: above.clone(), target: target_above, top_names };
         // Where the time of an upload proves something, writing into a directory does not change its attributes.
-        let attributes = (!self.shared.evidence.needs_settled()).then_some(attributes);
+        let attributes = attributes.filter(|_| !self.shared.evidence.needs_settled());
         let node = DirectoryNode::given(
             &DirectoryShare { place, is_above_settled: false },
             (attributes, CountedDirectory::Not),
             (TouchedAttributes::Not, DirectoryProof::NotNeeded, None),
         );
-        let mut source = listing(Some(metadata))?;
+        let mut source = listing(metadata)?;
         self.check_inodes(&Origin::whole(*root, above), &mut source)?;
         let parts = [OriginListing::whole(0, source)];
         self.join(&node, &parts, (Some(&listing(there)?), &Prefetched::default()), None)
