@@ -1,7 +1,8 @@
-//! `cargo xtask bench fleet`: brokers side by side, `serve` beside `hakobu copy`, units and calls by the second.
+//! `cargo xtask bench fleet`: brokers side by side, `serve` beside `hakobu copy`, hard links, units and calls by the second.
 
 mod api_load;
 mod beside_copy;
+mod hard_links;
 mod page;
 mod process_meter;
 mod results;
@@ -29,6 +30,8 @@ enum FleetPart {
     Brokers,
     /// One broker beside `hakobu copy`
     Copy,
+    /// Files with two names each, by four brokers
+    Links,
     /// Many units a second
     Units,
     /// Many calls a second
@@ -84,6 +87,7 @@ pub fn run(args: &FleetBenchArgs) -> Result<()> {
         rows.extend(match part {
             FleetPart::Brokers => bench.brokers()?,
             FleetPart::Copy => bench.beside_copy()?,
+            FleetPart::Links => bench.hard_links()?,
             FleetPart::Units => bench.units()?,
             FleetPart::Calls => bench.calls()?,
         });
