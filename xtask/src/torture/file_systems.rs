@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::abilities::Abilities;
 use super::environment::capabilities;
 use super::environment::file_system::{
     FileSystemKind, MountedFileSystem, mount, mount_read_only_at, mount_read_only_of,
@@ -20,7 +21,6 @@ use super::environment::object_store::{TortureStore, TortureStoreKind};
 use super::generate::Limits;
 use super::model::Name;
 use super::mutate_objects::ObjectTree;
-use super::promise::Abilities;
 use super::rng::Rng;
 use super::route::Route;
 use super::step::Step;

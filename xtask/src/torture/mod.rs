@@ -84,6 +84,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 
+mod abilities;
 mod base64;
 mod check;
 mod command;

@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use super::abilities::Abilities;
 use super::check::{self, Proof, Violation};
 use super::command::{self, CommandResult};
 use super::counts::Counts;
@@ -22,7 +23,7 @@ use super::file_systems::{HistoryDirectories, Pool};
 use super::history::{History, HistoryEvent};
 use super::model::Name;
 use super::mutate_objects::{ObjectTree, subtree};
-use super::promise::{self, Abilities, Promise};
+use super::promise::{self, Promise};
 use super::realize::realize;
 use super::route::Route;
 use super::select::Selection;
