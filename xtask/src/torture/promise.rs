@@ -290,10 +290,13 @@ impl PromiseBuilder<'_> {
         self.failed += self.making_way.iter().filter(|path| stays(path)).count();
         self.making_way.retain(|path| !stays(path));
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
+        // Not promised: whether what rules leave out counts. Directories that they leave out are not looked into.
+        let is_hidden = |path: &&Name| self.select.is_protected(path, target);
+        let hidden = target.keys().filter(is_hidden).count();
         // If both ends were lost, it is unknown what they had created, and only what was seen until then counts.
         let may_be_unknown = self.step.fault.as_ref().is_some_and(Fault::may_lose_both_ends);
         let limit_holds = self.step.all_may_go
-            || count * 2 <= total.saturating_sub(2) && !(may_be_unknown && refused)
+            || count * 2 <= total.saturating_sub(2 + hidden) && !(may_be_unknown && refused)
             // Not promised: whether the root and the entries that are in the way count.
             || count * 2 <= total + 2 && !refused;
         // An entry that replaces a directory is created after the deletion, and may fail then.
