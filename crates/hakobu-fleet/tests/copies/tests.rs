@@ -105,7 +105,7 @@ fn a_comparison_after_a_copy_leaves_extra_entries_alone() {
     let run = fleet.start(&request);
     let row = fleet.finish(run, LIMIT);
     assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
-    // What differs is a failure.
+    // A difference is a failure.
     let changed = fs::File::options().write(true).open(target.join("d1/e1/f2")).unwrap();
     let time = changed.metadata().unwrap().modified().unwrap();
     std::os::unix::fs::FileExt::write_all_at(&changed, b"!", 0).unwrap();
