@@ -29,12 +29,27 @@ macro_rules! unit_counters {
 }
 
 impl UnitCounters {
-    /// Returns the counters that a run which removes adds to those of the run which has copied.
+    /// Returns the counters that a run which removes adds to those of the run which has copied: what it removes, and the
+    /// entries that it copies once those in their way are gone.
     #[must_use]
     pub fn of_removal(&self) -> Self {
-        let Self { entries_deleted, entries_failed, .. } = *self;
-        let Self { source_requests, target_requests, .. } = *self;
-        Self { entries_deleted, entries_failed, source_requests, target_requests, ..Self::default() }
+        let Self { entries_deleted, entries_created, entries_failed, directories_created, .. } = *self;
+        let Self { source_requests, target_requests, source_read_bytes, target_written_bytes, .. } = *self;
+        let Self { cloned_bytes, zeros_skipped_bytes, bytes_resumed, .. } = *self;
+        Self {
+            entries_deleted,
+            entries_created,
+            entries_failed,
+            directories_created,
+            source_requests,
+            target_requests,
+            source_read_bytes,
+            target_written_bytes,
+            cloned_bytes,
+            zeros_skipped_bytes,
+            bytes_resumed,
+            ..Self::default()
+        }
     }
 
     /// Returns the counters that a comparison adds to those of the run which has copied.

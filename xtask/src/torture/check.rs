@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::abilities::Abilities;
 use super::generate::is_draft;
 use super::model::{Name, Time};
-use super::promise::{Abilities, ExpectedEntry, Promise};
+use super::promise::{ExpectedEntry, Promise};
 use super::select::Selection;
 use super::step::Step;
 use super::walk::{SeenEntry, SeenKind, Snapshot};

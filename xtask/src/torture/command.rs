@@ -24,7 +24,7 @@ use super::model::Name;
 use super::shell_word::quoted;
 
 /// The deadline of a run.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A run that has ended.
 #[derive(Clone, Debug)]

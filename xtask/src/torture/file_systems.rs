@@ -10,17 +10,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::abilities::Abilities;
 use super::environment::capabilities;
 use super::environment::file_system::{
     FileSystemKind, MountedFileSystem, mount, mount_read_only_at, mount_read_only_of,
 };
+use super::environment::fleet::TortureFleet;
 use super::environment::fuse::Lies;
 use super::environment::hosts::TestHosts;
 use super::environment::object_store::{TortureStore, TortureStoreKind};
 use super::generate::Limits;
 use super::model::Name;
 use super::mutate_objects::ObjectTree;
-use super::promise::Abilities;
 use super::rng::Rng;
 use super::route::Route;
 use super::step::Step;
@@ -305,6 +306,7 @@ impl HistorySetting {
     /// Removes from a step what the setting does not allow.
     pub fn fit(&self, step: &mut Step) {
         self.route.fit(step);
+        step.fit_fleet();
         if self.has_store() {
             step.in_place = false;
             step.check = step.check.take().filter(|how| how != "medium");
@@ -323,6 +325,9 @@ impl HistorySetting {
     pub fn abilities_of(&self, step: &Step) -> Abilities {
         match step.from_store {
             true => Abilities { keys: [self.target_store(), None], ..Abilities::default() },
+            // "Names at the target that are one file although the source has several files there are only found if one
+            // unit has both."
+            false if step.fleet.is_some() => Abilities { tells_inodes_for_good: false, ..self.abilities() },
             false => self.abilities(),
         }
     }
@@ -403,6 +408,7 @@ pub struct Pool {
     mounts: HashMap<(bool, String), MountedFileSystem>,
     hosts: Option<TestHosts>,
     stores: HashMap<TortureStoreKind, TortureStore>,
+    fleet: Option<TortureFleet>,
     number: u64,
 }
 
@@ -412,7 +418,8 @@ impl Pool {
         let scratch = PathBuf::from(format!("/dev/shm/hakobu-torture-{}-{worker}", std::process::id()));
         std::fs::create_dir_all(&scratch)?;
         let (program, mounts) = (program.to_owned(), HashMap::new());
-        Ok(Self { scratch, program, mounts, hosts: None, stores: HashMap::new(), number: 0 })
+        let stores = HashMap::new();
+        Ok(Self { scratch, program, mounts, hosts: None, stores, fleet: None, number: 0 })
     }
 
     /// Returns the hosts, which are started on first use.
@@ -421,6 +428,20 @@ impl Pool {
             self.hosts = Some(TestHosts::start(&self.scratch, &self.program)?);
         }
         self.hosts.as_ref().context("hosts")
+    }
+
+    /// Returns the fleet whose processes have a planted fault, or none. It is started on first use.
+    pub fn fleet(&mut self, plant: Option<&str>) -> anyhow::Result<&mut TortureFleet> {
+        self.fleet = self.fleet.take().filter(|fleet| fleet.has_plant(plant));
+        if self.fleet.is_none() {
+            self.fleet = Some(TortureFleet::start(&self.scratch, &self.program, plant)?);
+        }
+        self.fleet.as_mut().context("no fleet")
+    }
+
+    /// Ends the fleet, if there is one.
+    pub fn drop_fleet(&mut self) {
+        self.fleet = None;
     }
 
     /// Returns a store, which is started on first use.
@@ -503,15 +524,18 @@ impl Pool {
         ])
     }
 
-    /// Removes the mounts of a setting, so that a failure does not affect the next history.
+    /// Removes the mounts of a setting and the fleet, so that a failure does not affect the next history.
     pub fn forget(&mut self, setting: &HistorySetting) {
         self.mounts.remove(&(true, setting.source.clone()));
         self.mounts.remove(&(false, setting.target.clone()));
+        self.fleet = None;
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        // Its processes may have files open.
+        self.fleet = None;
         self.mounts.clear();
         self.hosts = None;
         self.stores.clear();

@@ -7,6 +7,7 @@
 //! cargo xtask torture --seed 144                      one again, and what is wrong with it
 //! cargo xtask torture --replay target/torture/seed-144/history.json
 //! cargo xtask torture --stores --seconds 180          with an object store in each history
+//! cargo xtask torture --fleet --seconds 180           with a fleet in each history
 //! cargo xtask torture --self-check --program PATH     is each planted fault found?
 //! ```
 //!
@@ -35,6 +36,11 @@
 //! the target back to a tree of this machine. In both cases the promise begins with the store as the oracle saw it: a tree
 //! for a store that is the source is made as files and copied there by hakobu.
 //!
+//! In some histories, with `--fleet` in all, a fleet carries out most steps ([`fleet_history`], [`fleet_step`]): nats-server,
+//! a control plane and three brokers with leases of two seconds. Its limits slow runs down, so that units are divided and
+//! faults hit them: processes of the fleet are killed, stopped and started again, and streams deleted. The promise is that of
+//! the command without a fault, and each entry is counted once. Fleets and plain commands take turns on one target.
+//!
 //! A history that fails is shrunk ([`shrink`]) and written to a directory as a script of plain commands
 //! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
 //!
@@ -52,6 +58,8 @@
 //!   the result, so nothing else has to know the mutation.
 //! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
 //! - **A transport** or an endpoint: see [`route`].
+//! - **A fault of a fleet**: add a variant of `FleetFault`, its effect in `act` of `environment/fleet/run.rs`, and its
+//!   probability in [`fleet_step`]. An option that fleets refuse is removed in `Step::fit_fleet`.
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
 //! - **A store**: add a variant of `TortureStoreKind`, its names in [`object_fields`] and [`key_names`], and its name in
 //!   [`file_systems`].
@@ -84,12 +92,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 
+mod abilities;
 mod base64;
 mod check;
 mod command;
 mod counts;
 pub mod environment;
 mod file_systems;
+mod fleet_history;
+mod fleet_step;
 mod generate;
 mod headroom;
 mod history;
@@ -171,6 +182,9 @@ pub struct TortureArgs {
     /// Only histories with an object store
     #[arg(long)]
     stores: bool,
+    /// Only histories with a fleet
+    #[arg(long, conflicts_with_all = ["plain", "stores"])]
+    fleet: bool,
     /// Do not cut failures down
     #[arg(long)]
     no_shrink: bool,
@@ -279,6 +293,9 @@ fn of_seed(seed: u64, args: &TortureArgs) -> History {
     let mut setting = file_systems::random(&mut rng, args.plain);
     if args.stores {
         setting = setting.with_stores(&mut rng);
+    }
+    if args.fleet || fleet_history::is_chosen(seed, &setting) {
+        return fleet_history::history(seed, &setting);
     }
     history::of_seed(seed, setting)
 }

@@ -52,6 +52,7 @@ pub fn write(
         ("Faults that took place", "fault "),
         ("Steps on targets with little space", "space "),
         ("Lists of changes", "list "),
+        ("Runs of fleets", "fleet "),
         ("Passed over", "known "),
     ] {
         writeln!(page, "\n## {title}\n\n| which | how many |\n|---|---|")?;

@@ -1,5 +1,6 @@
 //! Plays a history: creates its trees, mutates them, runs hakobu, and compares each step with its promise.
 
+mod by_fleet;
 mod lists;
 mod little_space;
 mod lost_sidecars;
@@ -14,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use super::abilities::Abilities;
 use super::check::{self, Proof, Violation};
 use super::command::{self, CommandResult};
 use super::counts::Counts;
@@ -22,7 +24,7 @@ use super::file_systems::{HistoryDirectories, Pool};
 use super::history::{History, HistoryEvent};
 use super::model::Name;
 use super::mutate_objects::{ObjectTree, subtree};
-use super::promise::{self, Abilities, Promise};
+use super::promise::{self, Promise};
 use super::realize::realize;
 use super::route::Route;
 use super::select::Selection;
@@ -202,6 +204,11 @@ impl PlayState<'_> {
         self.directories.objects(&self.history.setting, self.pool, is_source, tree)
     }
 
+    /// Returns the capabilities of the target and the transport of a step.
+    fn abilities_of(&self, step: &Step) -> Abilities {
+        Abilities { left_out: self.history.left_out(), ..self.history.setting.abilities_of(step) }
+    }
+
     /// Plays one step. After a fault, if `again`, repeats the command without it, which must repair everything.
     fn act(&mut self, step: &Step, again: bool) -> anyhow::Result<StepOutcome> {
         if self.stale && self.history.setting.source_is_image() {
@@ -215,8 +222,7 @@ impl PlayState<'_> {
             self.stale = false;
         }
         self.out_of_reach.clear();
-        self.able = self.history.setting.abilities_of(step);
-        self.able.left_out = self.history.left_out();
+        self.able = self.abilities_of(step);
         let Some(mut scope) = self.scope(step)? else { return Ok(None) };
         // Leftovers of interrupted runs must be deleted.
         (scope.left, scope.before) =
@@ -419,6 +425,7 @@ impl PlayState<'_> {
         let after = self.at(&scope.target_path)?;
         let mut wrong = ran.wrong();
         wrong.extend(self.beside(scope, &around)?);
+        wrong.extend(self.fleet_counts(scope, &ran));
         match step.verb {
             _ if step.dry_run => {
                 wrong.extend(scope.changed(&after, "plan"));
@@ -440,7 +447,7 @@ impl PlayState<'_> {
             }
             StepVerb::Copy | StepVerb::Sync => {
                 let promise = self.promise(scope, &ran, trusting);
-                wrong.extend(code_as_promised(&ran, &promise.codes));
+                wrong.extend(code_as_promised(&ran, &self.codes(scope, &after, &promise)));
                 wrong.extend(check::target(&promise, &after));
                 wrong.extend(self.marks_left(scope, &ran)?);
                 wrong.extend(self.lists(step, (&scope.before, &after), &ran, ListPromise::Complete)?);
@@ -689,6 +696,9 @@ impl PlayState<'_> {
     }
 
     fn run(&mut self, step: &Step) -> anyhow::Result<CommandResult> {
+        if let Some(part) = &step.fleet {
+            return self.run_by_fleet(step, part);
+        }
         let (words, report) = self.words(step)?;
         self.run_words(&words, &report)
     }

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::abilities::Abilities;
 use super::environment::hosts::{TestHost, TestHosts};
 use super::model::Time;
-use super::promise::Abilities;
 use super::step::{Shape, Step, StepVerb};
 use super::walk::Snapshot;
 

@@ -52,6 +52,9 @@ pub fn of(history: &History, failure: &HistoryFailure) -> String {
                     let _ =
                         writeln!(p, "# Here it went wrong like this, which a script does not do: {fault:?}");
                 }
+                if step.fleet.is_some() {
+                    p.push_str("# A fleet carried this out, which a script does not do.\n");
+                }
                 if last {
                     p.push_str("cp -a side before 2>/dev/null\n");
                 }

@@ -128,6 +128,12 @@ impl Shrinker<'_> {
     fn plainer_steps(&mut self) {
         let simpler: &[fn(&mut Step)] = &[
             |step| step.fault = None,
+            |step| step.fleet = None,
+            |step| step.fleet.iter_mut().for_each(|part| part.fault = None),
+            |step| step.fleet.iter_mut().for_each(|part| part.slow = None),
+            |step| {
+                step.fleet.iter_mut().for_each(|part| (part.verify, part.repeats) = (false, false));
+            },
             |step| step.manner.clear(),
             |step| step.itemize = false,
             |step| step.json = false,

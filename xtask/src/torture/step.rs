@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 use super::environment::faults::Fault;
+use super::fleet_step::FleetStep;
 use super::model::{ModelTree, Name, NodeKind, TreeNode};
 use super::rng::Rng;
 
@@ -119,6 +120,9 @@ pub struct Step {
     /// The fault during the step.
     #[serde(default)]
     pub fault: Option<Fault>,
+    /// How a fleet carries it out, if one does.
+    #[serde(default)]
+    pub fleet: Option<FleetStep>,
 }
 
 impl Step {
@@ -145,6 +149,7 @@ impl Step {
             log: false,
             manner: Vec::new(),
             fault: None,
+            fleet: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::abilities::Abilities;
 use super::check::{self, Proof, Violation};
 use super::environment::faults::{Fault, Process, Trigger};
 use super::environment::hosts::TestHost;
@@ -10,7 +11,7 @@ use super::generate::{self, Limits};
 use super::history::{self, History, HistoryEvent};
 use super::model::{Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode};
 use super::play::HistoryFailure;
-use super::promise::{self, Abilities};
+use super::promise;
 use super::realize::realize;
 use super::rng::Rng;
 use super::route::Route;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::event::{Difference, Event, Failure, Observer};
+use hakobu_core::event::{Difference, Different, Event, Failure, Observer};
 
 use super::broker_unit::BrokerUnit;
 use crate::change::COMMIT_ROWS_MAX;
@@ -14,13 +14,16 @@ use crate::message::SentFailure;
 pub struct UnitObserver<'a> {
     state: &'a BrokerUnit,
     notices: &'a dyn Observer,
+    /// True if entries that only the target has are as they should be.
+    leaves_extra: bool,
     failures: Mutex<Vec<SentFailure>>,
 }
 
 impl<'a> UnitObserver<'a> {
-    /// Creates an observer. Notices go to another one.
-    pub fn new(state: &'a Arc<BrokerUnit>, notices: &'a dyn Observer) -> Self {
-        Self { state, notices, failures: Mutex::default() }
+    /// Creates an observer. Notices go to another one. `leaves_extra`: the run deletes nothing, so an entry that only the
+    /// target has is no difference.
+    pub fn new(state: &'a Arc<BrokerUnit>, notices: &'a dyn Observer, leaves_extra: bool) -> Self {
+        Self { state, notices, leaves_extra, failures: Mutex::default() }
     }
 
     /// Returns the failures, as they are committed. Those beyond what one commit holds are only counted.
@@ -40,6 +43,7 @@ impl Observer for UnitObserver<'_> {
     fn event(&self, event: Event) {
         match event {
             Event::Failure(failure) => self.fail(&failure),
+            Event::Difference(Difference { what: Different::OnlyInTarget, .. }) if self.leaves_extra => {}
             Event::Difference(Difference { path, what, .. }) => {
                 let error = Error::new(ErrorKind::Corrupt, "comparing", format!("{what:?}"));
                 self.fail(&Failure { path, error });

@@ -66,7 +66,8 @@ impl BrokerWorker {
         let mut copy_request = cache.read(&granted.request, &*self.reader)?;
         let credentials = self.credentials(granted)?;
         credentials.clone().apply(&mut copy_request);
-        let observer = UnitObserver::new(state, &*self.observer);
+        let leaves_extra = copy_request.deletion.is_none();
+        let observer = UnitObserver::new(state, &*self.observer, leaves_extra);
         let UnitControls { cancel, limits } = cache.controls.clone();
         let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
         let is_ending = || self.is_ending() || self.is_draining.load(Ordering::Acquire);

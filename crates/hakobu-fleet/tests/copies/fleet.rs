@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::Location;
-use hakobu_core::request::CopyRequest;
+use hakobu_core::request::{CopyRequest, Deletion};
 use hakobu_fleet::bus::{BrokerBus, LeaderBus};
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
 use hakobu_fleet::control_loop::ControlHandle;
@@ -20,13 +20,13 @@ use hakobu_fleet::lease_token::LeaseKey;
 use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::run::{NewRun, RunRow};
-use hakobu_fleet::run_request::{FleetRequest, RequestReader};
+use hakobu_fleet::run_request::{FleetRequest, RequestReader, RunVerb};
 use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_fleet::sent_credentials::CredentialReader;
 use hakobu_fleet::unit::UnitWork;
 use hakobu_fleet::worker::{BrokerWorker, WorkerSettings};
 
-/// Reads requests without options.
+/// Reads requests without options. A `sync` deletes.
 pub struct PlainReader;
 
 impl RequestReader for PlainReader {
@@ -37,7 +37,9 @@ impl RequestReader for PlainReader {
                 .map_err(|error| Error::new(ErrorKind::Usage, "reading a location", error.to_string()))
         };
         let sources = request.sources.iter().map(|text| location(&text.0)).collect::<Result<_>>()?;
-        Ok(CopyRequest { sources, target: location(&request.target.0)?, ..CopyRequest::default() })
+        let deletion =
+            (request.verb == RunVerb::Sync).then(|| Deletion { agreed: true, ..Deletion::default() });
+        Ok(CopyRequest { sources, target: location(&request.target.0)?, deletion, ..CopyRequest::default() })
     }
 }
 

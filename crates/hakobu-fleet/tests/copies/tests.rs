@@ -6,7 +6,7 @@ use std::time::Duration;
 use hakobu_core::path::EntryPath;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::run::RunOutcome;
-use hakobu_fleet::run_request::{FleetRequest, LocationText};
+use hakobu_fleet::run_request::{FleetRequest, LocationText, RunVerb};
 use hakobu_fleet::unit::UnitWork;
 
 use crate::fleet::Fleet;
@@ -71,4 +71,46 @@ fn what_failed_is_copied_again_and_nothing_else() {
     let run = fleet.start(&request);
     assert_eq!(fleet.finish(run, LIMIT).outcome, Some(RunOutcome::Complete));
     trees::assert_equal(&source, &target);
+}
+
+#[test]
+fn what_a_removal_makes_way_for_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    trees::make(&source, 3, 5);
+    fs::create_dir_all(target.join("d1/e1/f2")).unwrap();
+    fs::write(target.join("d1/e1/f2/extra"), "x").unwrap();
+    let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
+    fleet.add_broker("b0");
+    let run = fleet.start(&FleetRequest { verb: RunVerb::Sync, ..request(&source, &target) });
+    let row = fleet.finish(run, LIMIT);
+    assert_eq!(row.outcome, Some(RunOutcome::Complete), "{row:?}");
+    trees::assert_equal(&source, &target);
+    let counters = &row.counters;
+    let done = counters.entries_created + counters.entries_unchanged + counters.entries_attributes_only;
+    assert_eq!((done, counters.entries_deleted), (trees::paths(&source).len() as u64, 2), "{counters:?}");
+}
+
+#[test]
+fn a_comparison_after_a_copy_leaves_extra_entries_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    trees::make(&source, 3, 5);
+    fs::create_dir_all(target.join("only here")).unwrap();
+    let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
+    fleet.add_broker("b0");
+    let request = FleetRequest { verify: true, ..request(&source, &target) };
+    let run = fleet.start(&request);
+    let row = fleet.finish(run, LIMIT);
+    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
+    // A difference is a failure.
+    let changed = fs::File::options().write(true).open(target.join("d1/e1/f2")).unwrap();
+    let time = changed.metadata().unwrap().modified().unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&changed, b"!", 0).unwrap();
+    changed.set_modified(time).unwrap();
+    let run = fleet.start(&request);
+    let row = fleet.finish(run, LIMIT);
+    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Partial), 1), "{row:?}");
 }

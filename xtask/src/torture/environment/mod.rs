@@ -6,6 +6,7 @@
 //! - `faults.rs`: the faults; `run.rs`: a run of hakobu with a fault; `tree_changes.rs`: trees that change during a
 //!   run; `processes.rs`: processes, from `/proc`.
 //! - `object_store/`: object stores behind proxies that spoil requests.
+//! - `fleet/`: a control plane and brokers that share runs; `watched_process.rs`: processes that end with the harness.
 //! - `plants.rs`: the faults that are planted in hakobu to see whether the harness finds them.
 //! - `leftovers.rs`: names of what is created outside the harness's directory, and cleaning up after a harness that was
 //!   killed.
@@ -19,6 +20,7 @@ pub mod capabilities;
 pub mod command;
 pub mod faults;
 pub mod file_system;
+pub mod fleet;
 pub mod fuse;
 pub mod hosts;
 pub mod leftovers;
@@ -27,3 +29,4 @@ pub mod plants;
 pub mod processes;
 pub mod run;
 pub mod tree_changes;
+pub mod watched_process;

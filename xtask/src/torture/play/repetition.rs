@@ -12,6 +12,7 @@ impl PlayState<'_> {
     ) -> anyhow::Result<StepOutcome> {
         let step = scope.step;
         let verify = step.as_verify();
+        self.able = self.abilities_of(&verify);
         let ran = self.run(&verify)?;
         let mut wrong = ran.wrong();
         wrong.extend(self.verified(&verify, &scope.source, after, &ran));
@@ -22,6 +23,8 @@ impl PlayState<'_> {
         if !promise.stable || step.during {
             return Ok(None);
         }
+        let step = &step.repeated();
+        self.able = self.abilities_of(step);
         let ran = self.run(step)?;
         let codes = promise::of(step, &scope.source, after, &self.able, ran.code).codes;
         let mut wrong = ran.wrong();

@@ -1,6 +1,7 @@
 use super::*;
+use crate::torture::abilities::Abilities;
 use crate::torture::model::{Content, FileExtent, Fill, ModelTree, NodeKind, TreeNode};
-use crate::torture::promise::{self, Abilities};
+use crate::torture::promise;
 use crate::torture::realize::realize;
 use crate::torture::step::Shape;
 use crate::torture::walk::walk;

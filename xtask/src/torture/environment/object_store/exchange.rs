@@ -10,13 +10,13 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct StoreAnswer {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+pub struct StoreAnswer {
+    pub status: u16,
+    pub body: Vec<u8>,
 }
 
 /// Sends a request and reads its answer.
-pub(super) fn exchange(
+pub fn exchange(
     port: u16,
     method: &str,
     target: &str,

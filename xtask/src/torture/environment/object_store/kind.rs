@@ -117,7 +117,8 @@ impl TortureStoreKind {
     }
 }
 
-fn installed(path: &str) -> anyhow::Result<PathBuf> {
+/// Returns the path of a program that `need_stores` of `scripts/lib.sh` has installed.
+pub(in super::super) fn installed(path: &str) -> anyhow::Result<PathBuf> {
     let folder = match (std::env::var_os("HAKOBU_STORES"), std::env::var_os("HOME")) {
         (Some(folder), _) => PathBuf::from(folder),
         (None, home) => PathBuf::from(home.context("HOME is not set")?).join(".cache/hakobu-test-stores"),

@@ -5,7 +5,7 @@
 //! The servers are installed by `need_stores` of `scripts/lib.sh`.
 
 mod client;
-mod exchange;
+pub(super) mod exchange;
 mod kind;
 mod proxy;
 mod rewriting;
@@ -23,6 +23,7 @@ use anyhow::{bail, ensure};
 
 pub use client::StoreClient;
 pub use kind::TortureStoreKind;
+pub(super) use kind::installed;
 use kind::{ACCESS_KEY, BUCKET, SECRET_KEY};
 pub use proxy::StoreProxy;
 pub use trouble::StoreTrouble;
