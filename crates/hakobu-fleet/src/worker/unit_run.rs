@@ -67,7 +67,7 @@ impl BrokerWorker {
         let credentials = self.credentials(granted)?;
         credentials.clone().apply(&mut copy_request);
         let observer = UnitObserver::new(state, &*self.observer);
-        let UnitControls { cancel, limits } = cache.controls.clone();
+        let UnitControls { cancel, limits, .. } = cache.controls.clone();
         let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
         let is_ending = || self.is_ending() || self.is_draining.load(Ordering::Acquire);
         let (transfer, work) = match granted.work {
