@@ -38,6 +38,8 @@ macro_rules! counters {
             pub paused_ns: u64,
             /// Bytes of the files that a plan would copy: an upper bound of the transfer.
             pub planned_bytes: u64,
+            /// Lanes that may work at this moment; 0 at the end of a run, and if the engine runs on another machine.
+            pub lanes: u64,
         }
 
         impl CounterTotals {

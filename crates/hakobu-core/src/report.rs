@@ -23,7 +23,7 @@ mod outcome;
 mod route;
 mod timeline;
 
-pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT};
+pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, bottleneck_names};
 pub use file_server::FileServer;
 pub use machine::{ReportMachine, ReportMachines};
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};

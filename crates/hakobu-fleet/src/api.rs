@@ -23,6 +23,7 @@ pub mod relationship_view;
 pub mod relationships;
 mod request_counts;
 mod router;
+mod run_bottleneck;
 pub mod run_view;
 pub mod runs;
 mod server;

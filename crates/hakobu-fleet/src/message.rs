@@ -118,9 +118,9 @@ pub struct UnitProgress {
     pub entries_done: u64,
     /// The entries that failed.
     pub failures: u64,
-    /// The number of lanes.
+    /// The number of lanes that work; 0 if it is not known.
     pub lanes: u16,
-    /// The cause of the present rate, in the words of the report; empty if it is not known.
+    /// The present bottleneck, one of [`bottleneck_names`](hakobu_core::report::bottleneck_names); empty if it is not known.
     pub limited_by: String,
 }
 

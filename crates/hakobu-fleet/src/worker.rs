@@ -7,6 +7,7 @@ mod broker_unit;
 mod errand_threads;
 mod granted_exchange;
 mod slot;
+mod slot_figures;
 mod unit_observer;
 mod unit_run;
 

@@ -1494,10 +1494,10 @@ export interface components {
             failures: number;
             /**
              * Format: int64
-             * @description The number of parallel connections.
+             * @description The number of lanes that work in parallel; 0 if it is not known.
              */
             lanes: number;
-            /** @description The cause of the present rate; empty if it is not known. */
+            /** @description The present bottleneck by the names of reports, such as `source read`; empty if it is not known. */
             limited_by: string;
             /**
              * Format: int64
@@ -1546,7 +1546,10 @@ export interface components {
              */
             entries_per_second: number;
             forecast?: components["schemas"]["RunForecast"] | null;
-            /** @description The cause of the present rate, in the words of the report; empty if it is not known. */
+            /**
+             * @description The present bottleneck, as most lanes of all brokers name it, by the names of reports such as `source read`; empty if it is
+             *     not known.
+             */
             limited_by: string;
         };
         /**

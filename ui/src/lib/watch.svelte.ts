@@ -28,6 +28,8 @@ export class Watched<T> {
   }
 
   async renew(): Promise<void> {
+    // A timer may fire after the page is gone, and the address is another one's then.
+    if (this.isEnded) return
     try {
       const value = await this.read()
       if (this.isEnded) return

@@ -18,9 +18,14 @@ impl LaneGate {
         Self { open: AtomicUsize::new(open), lock: Mutex::default(), wake: Condvar::new() }
     }
 
+    /// Returns the number of lanes that may work.
+    pub fn open(&self) -> usize {
+        self.open.load(Relaxed)
+    }
+
     /// Returns true if lane `index` may work.
     pub fn lets(&self, index: usize) -> bool {
-        index < self.open.load(Relaxed)
+        index < self.open()
     }
 
     /// Sets the number of lanes that may work.

@@ -259,6 +259,7 @@ fn watch(
         let scan_done = shared.queue.scan_done() && !shared.setup.source.capabilities().stream;
         let mut figures = shared.record.snapshot(scan_done);
         figures.paused_until_s = keeper.paused_until_s();
+        figures.lanes = shared.record.lanes_open().min(shared.gate.open()) as u64;
         if let Some(lanes) = tuning.as_mut().and_then(|tuning| tuning.look(shared, &figures)) {
             shared.gate.set(lanes);
             started = start(lanes);

@@ -177,6 +177,11 @@ impl RunRecord {
         self.started_ns.get_or_init(|| now_ns);
     }
 
+    /// Returns the number of lanes that were opened so far.
+    pub fn lanes_open(&self) -> usize {
+        usize::try_from(self.lanes_open.load(Relaxed)).unwrap_or(usize::MAX)
+    }
+
     pub fn scan_ended(&self, now_ns: u64) {
         self.scan_ended_ns.get_or_init(|| now_ns);
     }

@@ -87,6 +87,22 @@ enum Limit {
 }
 
 impl Limit {
+    /// All limits that are no stage.
+    const BESIDE_STAGES: [Self; 12] = [
+        Self::Operations,
+        Self::SourceLatency,
+        Self::SourceProcessor,
+        Self::TargetProcessor,
+        Self::TargetWrite,
+        Self::Network,
+        Self::Between,
+        Self::Window,
+        Self::Buffer,
+        Self::RoundTrips,
+        Self::SourceServer,
+        Self::TargetServer,
+    ];
+
     fn name(self, remote: bool) -> &'static str {
         match self {
             Self::Stage(stage) => name(stage, remote),
@@ -154,6 +170,15 @@ impl Limit {
             }
         }
     }
+}
+
+/// The name of a bottleneck in a run that only compares.
+const TARGET_READ: &str = "target read";
+
+/// Returns the names that a bottleneck may have, some of them several times.
+pub fn bottleneck_names() -> impl Iterator<Item = &'static str> {
+    let limits = LaneStage::ALL.into_iter().map(Limit::Stage).chain(Limit::BESIDE_STAGES);
+    limits.flat_map(|limit| [limit.name(false), limit.name(true)]).chain([TARGET_READ])
 }
 
 /// Shares of time, 0 to 1. Those of the remote host and the network path are optional.
@@ -318,7 +343,7 @@ impl Bottleneck {
     /// Names what a run that only compares did at the target: it read there, and wrote nothing.
     pub fn name_comparison(&mut self) {
         if self.stage == Limit::TargetWrite.name(true) {
-            "target read".clone_into(&mut self.stage);
+            TARGET_READ.clone_into(&mut self.stage);
             TARGET_IS_READ.clone_into(&mut self.advice);
         }
     }

@@ -7,6 +7,7 @@ use super::forecast::{WorkAmount, forecast};
 use super::glimpse::{FleetGlimpse, GLIMPSE_RELATIONSHIPS, RunGlimpse, open_state, units};
 use super::problem::Problem;
 use super::relationship_view::{RelationshipState, RelationshipSummary};
+use super::run_bottleneck::run_bottleneck;
 use super::run_view::{RateSample, RunProgress, RunState, RunView};
 use crate::ids::{Moment, RelationshipId, RunId};
 use crate::limits_setting::LimitsSetting;
@@ -301,7 +302,7 @@ impl FleetOverview {
             bytes_done: done.bytes,
             bytes_per_second: mean(|sample| sample.bytes_per_second),
             entries_per_second: mean(|sample| sample.entries_per_second),
-            limited_by: limited_by(glimpse),
+            limited_by: run_bottleneck(glimpse),
             forecast: total.and_then(|total| forecast(total, done, samples.iter().copied(), self.seen.get())),
         }
     }
@@ -390,15 +391,4 @@ fn amounts(glimpse: &RunGlimpse) -> (u64, WorkAmount) {
         done.bytes = done.bytes.saturating_add(lane.bytes_done);
     }
     (found, done)
-}
-
-/// Returns the cause of the present rate that most units name.
-fn limited_by(glimpse: &RunGlimpse) -> String {
-    let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
-    for lane in glimpse.brokers.iter().flat_map(|broker| &broker.units) {
-        if !lane.limited_by.is_empty() {
-            *causes.entry(&lane.limited_by).or_default() += 1;
-        }
-    }
-    causes.into_iter().max_by_key(|(_, count)| *count).map(|(cause, _)| cause.to_owned()).unwrap_or_default()
 }

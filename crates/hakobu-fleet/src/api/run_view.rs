@@ -69,7 +69,8 @@ pub struct RunProgress {
     pub bytes_per_second: u64,
     /// The present rate in entries a second.
     pub entries_per_second: u64,
-    /// The cause of the present rate, in the words of the report; empty if it is not known.
+    /// The present bottleneck, as most lanes of all brokers name it, by the names of reports such as `source read`; empty if it is
+    /// not known.
     pub limited_by: String,
     /// The forecast of the end.
     pub forecast: Option<RunForecast>,
@@ -176,9 +177,9 @@ pub struct RunLane {
     pub bytes_done: u64,
     /// The entries that failed.
     pub failures: u64,
-    /// The number of parallel connections.
+    /// The number of lanes that work in parallel; 0 if it is not known.
     pub lanes: u64,
-    /// The cause of the present rate; empty if it is not known.
+    /// The present bottleneck by the names of reports, such as `source read`; empty if it is not known.
     pub limited_by: String,
 }
 

@@ -1,6 +1,7 @@
 //! Answers the requests of brokers. Nothing in them is believed until it is checked.
 
 use hakobu_core::error::Result;
+use hakobu_core::report::bottleneck_names;
 
 use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
 use crate::broker::{BrokerSighting, VERSION_BYTES_MAX};
@@ -10,7 +11,7 @@ use crate::ids::UnitKey;
 use crate::limits::{check_at_most, shortened};
 use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
-    decode,
+    UnitProgress, decode,
 };
 use crate::names::{BrokerName, GroupName};
 use crate::run::STEP_UNITS_MAX;
@@ -120,7 +121,8 @@ impl Leader {
             let leased = self.leased_unit(&unit.lease, broker).filter(|_| is_proven);
             let Some(leased) = leased else { return UnitOrder::Stop };
             leased.ends_ms = now_ms.saturating_add(lease_ms);
-            leased.progress = Some(unit.clone());
+            leased.progress =
+                Some(UnitProgress { limited_by: known_bottleneck(&unit.limited_by), ..unit.clone() });
             let splits = leased.splits;
             relationships.extend(self.runs.get(&unit.lease.key.run).and_then(|run| run.row.relationship));
             UnitOrder::Continue { lease_ms, splits, limits: self.unit_limits(unit.lease.key.run) }
@@ -226,6 +228,11 @@ impl Leader {
     }
 }
 
+/// Returns the name of a bottleneck that this program knows, or nothing: it comes from outside.
+fn known_bottleneck(name: &str) -> String {
+    bottleneck_names().find(|known| *known == name).unwrap_or_default().to_owned()
+}
+
 /// Returns true for an error that no other attempt and no other broker mends. Credentials that have expired are one: whoever
 /// renews them starts the run again.
 pub(super) fn ends_a_run(error: &hakobu_core::Error) -> bool {
@@ -292,6 +299,12 @@ mod tests {
     use hakobu_core::path::EntryPath;
 
     use super::*;
+
+    #[test]
+    fn bottlenecks_that_nobody_knows_are_not_shown() {
+        assert_eq!(known_bottleneck("source read"), "source read");
+        assert_eq!(known_bottleneck("<b>"), "");
+    }
 
     #[test]
     fn given_work_is_divided_among_slots() {

@@ -9,6 +9,7 @@ use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::pace::{RateLimit, RateSetting, RunLimits};
 use hakobu_core::target_lease::TargetLease;
 
+use super::slot_figures::SlotFigures;
 use crate::message::{GrantedUnit, LeaseName, SentLimits, UnitProgress};
 
 /// The part of a lease before its end in which nothing is changed any more: what was begun before has that long to be done.
@@ -16,19 +17,22 @@ const MARGIN: u64 = 4;
 /// The number of nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
 
-/// The flag that stops the engine of a slot, and its limits. The hosts that stay open from unit to unit know these.
+/// The flag that stops the engine of a slot, its limits and its figures. The hosts that stay open from unit to unit know the
+/// first two.
 #[derive(Clone)]
 pub struct UnitControls {
     /// Stops the engine.
     pub cancel: Arc<AtomicBool>,
     /// The limits.
     pub limits: Arc<LiveLimits>,
+    /// The figures.
+    figures: Arc<Mutex<SlotFigures>>,
 }
 
 impl Default for UnitControls {
     fn default() -> Self {
         let limits = Arc::new(LiveLimits::new(RunLimits::default(), Instant::now));
-        Self { cancel: Arc::default(), limits }
+        Self { cancel: Arc::default(), limits, figures: Arc::default() }
     }
 }
 
@@ -50,6 +54,8 @@ pub struct BrokerUnit {
     bytes: AtomicU64,
     done: AtomicU64,
     failures: AtomicU64,
+    lanes: AtomicU64,
+    now_ns: fn() -> u64,
 }
 
 impl BrokerUnit {
@@ -57,6 +63,9 @@ impl BrokerUnit {
     pub fn new(granted: &GrantedUnit, controls: UnitControls, asked_ms: u64, now_ns: fn() -> u64) -> Self {
         controls.cancel.store(false, Relaxed);
         controls.limits.set(run_limits(&granted.limits));
+        let mut figures = controls.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        figures.begin_unit(granted.lease.key.run, now_ns());
+        drop(figures);
         let key = granted.lease.token.draft_key();
         Self {
             lease: granted.lease.clone(),
@@ -71,6 +80,8 @@ impl BrokerUnit {
             bytes: AtomicU64::new(0),
             done: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            lanes: AtomicU64::new(0),
+            now_ns,
         }
     }
 
@@ -142,10 +153,14 @@ impl BrokerUnit {
         ];
         self.done.store(done.iter().sum(), Relaxed);
         self.failures.store(totals.entries_failed, Relaxed);
+        self.lanes.store(totals.lanes, Relaxed);
+        let mut figures = self.controls.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        figures.take((self.now_ns)(), totals);
     }
 
     /// Returns the progress.
     pub fn progress(&self, now_ms: u64) -> UnitProgress {
+        let figures = self.controls.figures.lock().unwrap_or_else(PoisonError::into_inner);
         UnitProgress {
             lease: self.lease.clone(),
             running_ms: now_ms.saturating_sub(self.since_ms),
@@ -153,8 +168,8 @@ impl BrokerUnit {
             bytes: self.bytes.load(Relaxed),
             entries_done: self.done.load(Relaxed),
             failures: self.failures.load(Relaxed),
-            lanes: 0,
-            limited_by: String::new(),
+            lanes: u16::try_from(self.lanes.load(Relaxed)).unwrap_or(u16::MAX),
+            limited_by: figures.bottleneck(),
         }
     }
 

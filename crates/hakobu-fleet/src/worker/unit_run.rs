@@ -68,7 +68,7 @@ impl BrokerWorker {
         credentials.clone().apply(&mut copy_request);
         let leaves_extra = copy_request.deletion.is_none();
         let observer = UnitObserver::new(state, &*self.observer, leaves_extra);
-        let UnitControls { cancel, limits } = cache.controls.clone();
+        let UnitControls { cancel, limits, .. } = cache.controls.clone();
         let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
         let is_ending = || self.is_ending() || self.is_draining.load(Ordering::Acquire);
         let (transfer, work) = match granted.work {

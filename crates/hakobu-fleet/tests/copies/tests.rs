@@ -1,9 +1,10 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hakobu_core::path::EntryPath;
+use hakobu_fleet::change::LedgerChange;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::run_request::{FleetRequest, LocationText, RunVerb};
@@ -113,4 +114,32 @@ fn a_comparison_after_a_copy_leaves_extra_entries_alone() {
     let run = fleet.start(&request);
     let row = fleet.finish(run, LIMIT);
     assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Partial), 1), "{row:?}");
+}
+
+#[test]
+fn units_tell_their_lanes_and_what_limits_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    (0..40).for_each(|file| fs::write(source.join(format!("f{file}")), [7; 40_000]).unwrap());
+    let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
+    let run = fleet.start(&request(&source, &target));
+    let limits = r#"{"version":1,"bytes_per_second":200000}"#.to_owned();
+    fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits))).unwrap();
+    fleet.add_broker("b0");
+    let began = Instant::now();
+    loop {
+        let progress = fleet.plane.handle().ask(move |leader| {
+            let unit = leader.active_runs().get(&run)?.leased.values().next()?;
+            unit.progress.clone()
+        });
+        let progress = progress.unwrap();
+        match progress {
+            Some(unit) if unit.lanes > 0 && unit.limited_by == "rate limit" => break,
+            _ => assert!(began.elapsed() < LIMIT, "{progress:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fleet.plane.handle().apply(LedgerChange::LimitRun(run, None)).unwrap();
+    assert_eq!(fleet.finish(run, LIMIT).outcome, Some(RunOutcome::Complete));
 }

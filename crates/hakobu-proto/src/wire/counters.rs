@@ -57,8 +57,8 @@ mirror! {
         directories_created: u64,
         sockets_skipped: u64,
     } without {
-        // `StoreRunUsage` has it.
-        entries_examined
+        // `StoreRunUsage` has the first. Only brokers need the second, and their engine is in the same process.
+        entries_examined, lanes
     }
 }
 

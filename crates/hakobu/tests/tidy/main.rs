@@ -6,6 +6,7 @@
 mod circles;
 mod links;
 mod names;
+mod page;
 mod seams;
 mod words;
 

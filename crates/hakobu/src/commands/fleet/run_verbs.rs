@@ -139,8 +139,8 @@ fn shown(detail: &RunDetail) -> String {
                 span(0, unit.running_ms),
                 count(unit.entries_done),
                 bytes(unit.bytes_done),
-                unit.lanes.to_string(),
-                unit.limited_by.clone(),
+                if unit.lanes > 0 { count(unit.lanes) } else { NOTHING.to_owned() },
+                if unit.limited_by.is_empty() { NOTHING.to_owned() } else { unit.limited_by.clone() },
             ]
         })
     });

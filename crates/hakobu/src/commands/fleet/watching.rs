@@ -120,6 +120,9 @@ pub(super) fn progress_words(run: &RunView) -> String {
         format_rate(progress.bytes_per_second as f64),
         count(progress.entries_per_second),
     );
+    if !progress.limited_by.is_empty() {
+        words.push_str(&format!(", limit: {}", progress.limited_by));
+    }
     if let Some(forecast) = &progress.forecast {
         words.push_str(&format!(", ends {}", super::printing::time(Some(forecast.p50_ms))));
     }
