@@ -6,6 +6,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::lossy;
 use serde::{Deserialize, Serialize};
 
+use crate::api::problem::Problem;
 use crate::failure::name_of_kind;
 use crate::ids::Moment;
 use crate::ledger::Ledger;
@@ -51,6 +52,9 @@ pub struct RunReport {
     pub first_failures: Vec<ReportedFailure>,
     /// The error that ended the run, if one did.
     pub error: Option<String>,
+    /// That error in the form of the API, with its kind and its remedy. Reports of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
 }
 
 /// A failure in a report.
@@ -62,6 +66,13 @@ pub struct ReportedFailure {
     pub kind: String,
     /// The error in words.
     pub error: String,
+}
+
+impl RunReport {
+    /// Returns the error that ended the run.
+    pub fn into_problem(self) -> Option<Problem> {
+        self.problem.or_else(|| Some(Problem { message: self.error?, ..Problem::default() }))
+    }
 }
 
 /// Returns the report of a run that ends now, as JSON.
@@ -103,6 +114,7 @@ pub fn report(
             })
             .collect(),
         error: error.map(Error::to_string),
+        problem: error.map(Problem::from),
     };
     serde_json::to_vec(&report)
         .map_err(|error| Error::new(ErrorKind::Io, "writing the report of a run", error.to_string()))

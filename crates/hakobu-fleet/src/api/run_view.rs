@@ -206,7 +206,7 @@ pub struct RunDetail {
     pub limits: Option<LimitsSetting>,
     /// The number of failures of each kind.
     pub failures_by_kind: std::collections::BTreeMap<String, u64>,
-    /// The last error with which a broker returned a unit.
+    /// The last error with which a broker returned a unit. Of a run that has ended, the error that ended it.
     pub last_error: Option<Problem>,
 }
 

@@ -23,6 +23,7 @@ use crate::ids::{RelationshipId, RunId};
 use crate::ledger::Ledger;
 use crate::names::GroupName;
 use crate::run::{NewRun, RunRow};
+use crate::run_report::RunReport;
 use crate::run_request::FleetRequest;
 use crate::unit::UnitWork;
 
@@ -151,10 +152,10 @@ pub async fn show_run(
     _caller: ViewerCaller,
     PathParts(id): PathParts<RunId>,
 ) -> ApiResult<Json<RunDetail>> {
-    let (row, kinds) = state
-        .ask(move |leader| {
+    let (row, kinds, report) = state
+        .ask(move |leader| -> Result<_> {
             let ledger = leader.ledger();
-            Ok::<_, hakobu_core::Error>((ledger.run(id)?, ledger.failure_counts(id)?))
+            Ok((ledger.run(id)?, ledger.failure_counts(id)?, ledger.report(id)?))
         })
         .await??;
     let row = row.ok_or_else(|| ApiError::not_found("run"))?;
@@ -163,6 +164,7 @@ pub async fn show_run(
     let request = FleetRequest::parse(&row.request)?;
     let mut run = live.map_or_else(|| overview.ended_view(&row), |live| live.view.clone());
     run.verb = request.verb;
+    let report = report.and_then(|json| serde_json::from_slice::<RunReport>(&json).ok());
     Ok(Json(RunDetail {
         run,
         request: RequestView::from(&request),
@@ -172,7 +174,10 @@ pub async fn show_run(
             .into_iter()
             .map(|(kind, count)| (name_of_kind(kind).to_owned(), count))
             .collect(),
-        last_error: live.and_then(|live| live.glimpse.last_error.clone()),
+        last_error: match live {
+            Some(live) => live.glimpse.last_error.clone(),
+            None => report.and_then(RunReport::into_problem),
+        },
     }))
 }
 

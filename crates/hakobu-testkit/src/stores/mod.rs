@@ -63,7 +63,16 @@ impl StoreServer {
     /// # Errors
     /// If it is not installed or does not answer in time.
     pub fn versitygw() -> io::Result<Self> {
-        Self::start(versitygw::command, BucketMaker::Folder, (versitygw::ACCESS_KEY, versitygw::SECRET_KEY))
+        Self::versitygw_with(versitygw::ACCESS_KEY, versitygw::SECRET_KEY)
+    }
+
+    /// Starts versitygw with these keys.
+    ///
+    /// # Errors
+    /// As for [`StoreServer::versitygw`].
+    pub fn versitygw_with(access_key: &'static str, secret_key: &'static str) -> io::Result<Self> {
+        let keys = (access_key, secret_key);
+        Self::start(|data, port| versitygw::command(data, port, keys), BucketMaker::Folder, keys)
     }
 
     /// Starts moto, which keeps objects in memory. It takes any key and any credentials, and checks nothing.
@@ -102,7 +111,7 @@ impl StoreServer {
     pub const AZURITE_EXPIRED_SAS: &str = azurite::EXPIRED;
 
     fn start(
-        command: fn(&Path, u16) -> io::Result<StoreCommand>,
+        command: impl Fn(&Path, u16) -> io::Result<StoreCommand>,
         buckets: BucketMaker,
         (access_key, secret_key): (&'static str, &'static str),
     ) -> io::Result<Self> {

@@ -33,6 +33,29 @@ impl TestControlPlane {
         Self { process, folder: folder.to_owned(), arguments, token, client }
     }
 
+    /// Asks it to end, and waits until it has.
+    pub fn end(&mut self) {
+        self.process.signal(rustix::process::Signal::TERM);
+        assert_eq!(self.process.wait().code(), Some(0), "{}", self.process.log());
+    }
+
+    /// Runs `hakobu fleet`, with words that are divided by spaces. Returns its exit code, and what it shows.
+    pub fn fleet(&self, line: &str) -> (i32, String) {
+        let mut command = Command::new(HAKOBU);
+        for name in ["LC_ALL", "LC_MESSAGES", "LANG"] {
+            command.env_remove(name);
+        }
+        command
+            .arg("fleet")
+            .args(line.split(' '))
+            .env("HAKOBU_FLEET_URL", self.client.server())
+            .env("HAKOBU_FLEET_TOKEN", &self.token)
+            .env("HAKOBU_SETTINGS", "none");
+        let output = command.output().unwrap();
+        let shown = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&shown).into_owned())
+    }
+
     /// Kills it.
     pub fn kill(&mut self) {
         self.process.kill();

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 mod control_plane;
+mod credentials;
 mod draining;
 mod faults;
 mod processes;
 mod relay;
+mod secret_search;
 mod small_fleet;
 mod streams;
 #[path = "../../../hakobu-fleet/tests/copies/trees.rs"]

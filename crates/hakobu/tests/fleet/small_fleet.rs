@@ -41,17 +41,28 @@ impl SmallFleet {
 
     /// Starts them with further arguments of the control plane.
     pub fn start_with(lease_seconds: u32, brokers: usize, more: &[&str]) -> Self {
+        let fleet = Self::start_over(&NatsConfiguration::default(), lease_seconds, brokers, more);
+        make_tree(&fleet.source());
+        fleet
+    }
+
+    /// Starts them with a nats-server of this configuration, without a tree.
+    pub fn start_over(nats: &NatsConfiguration, lease_seconds: u32, brokers: usize, more: &[&str]) -> Self {
         let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
-        let nats = NatsServer::start(&NatsConfiguration::default()).unwrap();
+        let nats = NatsServer::start(nats).unwrap();
         let (url, lease) = (nats.url(), lease_seconds.to_string());
         let arguments =
             ["--no-broker", "--nats", &url, "--nats-group", GROUP, "--lease-seconds", lease.as_str()];
         let control = TestControlPlane::start(&place.path().join("control"), &[&arguments, more].concat());
         let mut fleet = Self { brokers: BTreeMap::new(), control, nats, place };
-        make_tree(&fleet.source());
         (0..brokers).for_each(|number| fleet.add_broker(&format!("b{number}")));
         fleet.control.wait_for_brokers(brokers);
         fleet
+    }
+
+    /// Returns the folder of the control plane, the logs of all processes, and the trees.
+    pub fn place(&self) -> &Path {
+        self.place.path()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -77,11 +88,16 @@ impl SmallFleet {
     }
 
     /// Starts a broker by a command that leads to the program.
-    pub fn add_broker_by(&mut self, name: &str, mut command: Command, nats: &str) {
+    pub fn add_broker_by(&mut self, name: &str, command: Command, nats: &str) {
+        self.add_broker_of(GROUP, name, command, nats);
+    }
+
+    /// Starts a broker of a group.
+    pub fn add_broker_of(&mut self, group: &str, name: &str, mut command: Command, nats: &str) {
         let state = self.place.path().join(format!("{name}.state"));
         fs::create_dir_all(&state).unwrap();
         command
-            .args(["broker", "--group", GROUP, "--name", name, "--nats", nats])
+            .args(["broker", "--group", group, "--name", name, "--nats", nats])
             .env("HAKOBU_STATE", state)
             .env("HAKOBU_SETTINGS", "none");
         let log = self.place.path().join(format!("{name}.log"));

@@ -130,6 +130,9 @@ fn shown(detail: &RunDetail) -> String {
     let mut shown: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
     if let Some(error) = &detail.last_error {
         let _ = writeln!(shown, "{:<13} {}", "last error", error.message);
+        if let Some(hint) = &error.hint {
+            let _ = writeln!(shown, "{:<13} {hint}", "remedy");
+        }
     }
     let lanes = detail.brokers.iter().flat_map(|broker| {
         broker.units.iter().map(|unit| {

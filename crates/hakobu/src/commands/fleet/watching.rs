@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::units::format_rate;
+use hakobu_fleet::api::problem::Problem;
 use hakobu_fleet::api::relationships::RunNumber;
 use hakobu_fleet::api::run_view::{RunDetail, RunState, RunView};
 use hakobu_fleet::api::runs::StartRunInput;
@@ -15,8 +16,8 @@ use super::printing::{bytes, count, json_object, name_of, span};
 use super::relationships::named;
 use super::request::request;
 use crate::exit::{FAILED, INTERRUPTED};
-use crate::output;
 use crate::render::json::one_line;
+use crate::{messages, output, words};
 
 /// The time between two looks at a run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -79,6 +80,9 @@ pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
             last = line;
         }
         if is_end {
+            if let Some(problem) = detail.last_error {
+                tell_problem(&problem);
+            }
             return Ok(match run.state {
                 RunState::Complete => 0,
                 RunState::Partial => PARTIAL,
@@ -87,6 +91,15 @@ pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
             });
         }
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Prints the error that ended a run.
+fn tell_problem(problem: &Problem) {
+    let words = words::escaped_lines(&problem.message);
+    output::tell_translated(&messages::error(&words));
+    if let Some(hint) = &problem.hint {
+        output::tell_translated(&messages::hint(&words::escaped_lines(hint)));
     }
 }
 
