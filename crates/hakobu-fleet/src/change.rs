@@ -12,7 +12,7 @@ use crate::ids::{Epoch, Moment, RelationshipId, Revision, RunId, TokenId, UnitKe
 use crate::lease::Lease;
 use crate::limits::{check_at_most, malformed};
 use crate::link_name::LinkNameRow;
-use crate::names::BrokerName;
+use crate::names::{BrokerName, GroupName};
 use crate::open_directory::OpenDirectoryRow;
 use crate::relationship::{Relationship, check_setting};
 use crate::run::{NewRun, RunEnd, RunStep, STEP_UNITS_MAX};
@@ -56,6 +56,8 @@ pub enum LedgerChange {
     PauseRun(RunId, bool),
     /// Sets the limits of a run, as JSON, in place of those of its relationship.
     LimitRun(RunId, Option<String>),
+    /// Sets the limits of a group, as JSON.
+    LimitGroup(GroupName, Option<String>),
     /// Leases, renews, refuses or expires. Committing is [`LedgerChange::Commit`].
     Unit(UnitKey, UnitTransition),
     /// Commits a unit with its result.
@@ -242,6 +244,7 @@ impl LedgerChange {
             Self::StepRun(step) => step.check(),
             Self::EndRun(end) => end.check(),
             Self::LimitRun(_, limits) => check_setting("the limits of a run", limits.as_deref()),
+            Self::LimitGroup(_, limits) => check_setting("the limits of a group", limits.as_deref()),
             Self::SetForecast(_, forecast) => check_setting("a forecast", forecast.as_deref()),
             Self::Unit(_, UnitTransition::Commit { .. }) => Err(malformed("a commit", "it has no result")),
             Self::Commit { result, .. } => result.check(),

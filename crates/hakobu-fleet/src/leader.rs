@@ -94,6 +94,7 @@ enum Then {
     Step(RunId),
     Start(LedgerReply),
     Controlled(RunId, LedgerReply),
+    Limited(GroupName, Option<LimitsSetting>, LedgerReply),
     Planned(RelationshipId, Moment),
     Saved(Option<RelationshipId>, LedgerReply),
     End(RunId),
@@ -144,7 +145,8 @@ impl Leader {
             }
         }
         let plans = schedule_plans::SchedulePlans::read(&mut *ledger, clock.moment())?;
-        let (brokers, last_run, group_limits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (brokers, last_run) = (BTreeMap::new(), BTreeMap::new());
+        let group_limits = saved_limits::group_limits(&mut *ledger)?;
         let mut leader = Self {
             ledger,
             buses,
@@ -223,6 +225,12 @@ impl Leader {
                 Then::Start(reply)
             }
             LedgerChange::PauseRun(run, _) | LedgerChange::LimitRun(run, _) => Then::Controlled(*run, reply),
+            LedgerChange::LimitGroup(group, limits) => {
+                match limits.as_deref().map(LimitsSetting::parse).transpose() {
+                    Ok(limits) => Then::Limited(group.clone(), limits, reply),
+                    Err(error) => return reply(Err(error.into())),
+                }
+            }
             LedgerChange::SaveRelationship { .. } => Then::Saved(None, reply),
             LedgerChange::RemoveRelationship(id, _) => Then::Saved(Some(*id), reply),
             LedgerChange::DrainBroker(name, is_draining) => {
@@ -295,6 +303,11 @@ impl Leader {
                 reply(Ok(answer));
                 Some(run)
             }
+            Then::Limited(group, limits, reply) => {
+                self.set_group_limits(group, limits);
+                reply(Ok(answer));
+                None
+            }
             Then::Saved(id, reply) => {
                 let saved = match &answer {
                     LedgerAnswer::RelationshipSaved(id, _) => Some(*id),
@@ -364,7 +377,9 @@ impl Leader {
     /// Tells that a change could not be applied. It may have been: what it is about is looked up again.
     fn fail(&mut self, then: Then, error: &Error) {
         match then {
-            Then::Tell(reply) | Then::Cancel(_, reply) => reply(Err(error.clone())),
+            Then::Tell(reply) | Then::Cancel(_, reply) | Then::Limited(_, _, reply) => {
+                reply(Err(error.clone()));
+            }
             Then::Start(reply) | Then::Saved(_, reply) => {
                 self.doubt_lists();
                 reply(Err(error.clone()));

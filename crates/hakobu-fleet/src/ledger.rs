@@ -112,6 +112,8 @@ pub trait Ledger: Send {
     /// Returns a broker.
     fn broker(&mut self, name: &BrokerName) -> Result<Option<BrokerRecord>>;
 
+    /// Returns the limits of groups, as JSON.
+    fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>>;
     /// Returns all tokens.
     fn tokens(&mut self) -> Result<Vec<TokenRecord>>;
     /// Returns records of the audit log, the latest first.

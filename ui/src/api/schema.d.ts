@@ -170,7 +170,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Sets the limits of a group, over all its runs. They hold until the control plane ends. */
+        /** Sets the limits of a group, over all its runs. They hold until they are replaced. */
         put: operations["limit_group"];
         post?: never;
         delete?: never;

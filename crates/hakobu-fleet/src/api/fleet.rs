@@ -174,7 +174,7 @@ pub async fn limit_run(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sets the limits of a group, over all its runs. They hold until the control plane ends.
+/// Sets the limits of a group, over all its runs. They hold until they are replaced.
 #[utoipa::path(put, path = "/api/v1/groups/{group}/limits", tag = "limits", params(("group" = String, Path)),
     request_body = LimitsSetting, responses((status = 204)))]
 pub async fn limit_group(
@@ -185,9 +185,8 @@ pub async fn limit_group(
 ) -> ApiResult<StatusCode> {
     limits.check().map_err(|error| ApiError::setting("", error))?;
     let action = AuditedAction { detail: words(&limits), ..caller.does("group.limit", group.to_string()) };
-    state.change(action, LedgerChange::Nothing).await?;
     let limits = Some(limits).filter(|limits| *limits != LimitsSetting::default());
-    state.ask(move |leader| leader.set_group_limits(group, limits)).await?;
+    state.change(action, LedgerChange::LimitGroup(group, limits.as_ref().map(words))).await?;
     state.look().await?;
     Ok(StatusCode::NO_CONTENT)
 }

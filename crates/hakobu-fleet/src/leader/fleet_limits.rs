@@ -7,8 +7,8 @@ use crate::message::SentLimits;
 use crate::names::GroupName;
 
 impl Leader {
-    /// Replaces the limits of a group. They last as long as this leader.
-    pub fn set_group_limits(&mut self, group: GroupName, limits: Option<LimitsSetting>) {
+    /// Replaces the limits of a group, as the ledger has them.
+    pub(super) fn set_group_limits(&mut self, group: GroupName, limits: Option<LimitsSetting>) {
         match limits {
             Some(limits) => self.group_limits.insert(group, limits),
             None => self.group_limits.remove(&group),

@@ -1,9 +1,12 @@
-//! The limits that a run has by itself, or from its relationship.
+//! The limits that runs and groups have in the ledger.
+
+use std::collections::BTreeMap;
 
 use hakobu_core::error::Result;
 
 use crate::ledger::Ledger;
 use crate::limits_setting::LimitsSetting;
+use crate::names::GroupName;
 use crate::run::RunRow;
 
 /// Returns the limits of a run: its own, or those that its relationship has.
@@ -15,4 +18,10 @@ pub(super) fn saved_limits(ledger: &mut dyn Ledger, row: &RunRow) -> Result<Opti
     let record = ledger.relationship(id)?;
     // Limits of a later version were refused when they were set here, so they do not hold here.
     Ok(record.and_then(|record| record.relationship.limits).and_then(|json| LimitsSetting::parse(&json).ok()))
+}
+
+/// Returns the limits of all groups. Those that this program cannot read, as a later version wrote them, do not hold.
+pub(super) fn group_limits(ledger: &mut dyn Ledger) -> Result<BTreeMap<GroupName, LimitsSetting>> {
+    let saved = ledger.group_limits()?.into_iter();
+    Ok(saved.filter_map(|(group, json)| Some((group, LimitsSetting::parse(&json).ok()?))).collect())
 }

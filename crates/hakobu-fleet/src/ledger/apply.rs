@@ -64,6 +64,9 @@ impl<T: Tables> ChangeBatch<'_, T> {
             }
             LedgerChange::PauseRun(run, is_paused) => self.set_in_run(*run, |run| run.is_paused = *is_paused),
             LedgerChange::LimitRun(run, limits) => self.set_in_run(*run, |run| run.limits.clone_from(limits)),
+            LedgerChange::LimitGroup(group, limits) => {
+                self.tables.set_group_limits(group, limits.as_deref()).map(|()| Answer::Done)
+            }
             LedgerChange::Unit(key, transition) => self.move_unit(*key, transition),
             LedgerChange::Commit { key, broker, epoch, result } => self.commit(*key, broker, *epoch, result),
             LedgerChange::SaveRelationship { replaces: None, now, relationship } => {

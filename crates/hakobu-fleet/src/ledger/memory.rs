@@ -41,6 +41,7 @@ pub struct MemoryLedger {
     failures: BTreeMap<(RunId, RowNumber), NumberedFailure>,
     relationships: BTreeMap<RelationshipId, RelationshipRecord>,
     brokers: BTreeMap<BrokerName, BrokerRecord>,
+    group_limits: BTreeMap<GroupName, String>,
     tokens: BTreeMap<TokenId, TokenRecord>,
     audit: BTreeMap<RowNumber, AuditRecord>,
 }
@@ -267,6 +268,10 @@ impl Ledger for MemoryLedger {
         Ok(self.brokers.get(name).cloned())
     }
 
+    fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>> {
+        Ok(self.group_limits.clone().into_iter().collect())
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         Ok(self.tokens.values().cloned().collect())
     }
@@ -435,6 +440,14 @@ impl Tables for MemoryLedger {
 
     fn delete_broker(&mut self, name: &BrokerName) -> Result<()> {
         self.brokers.remove(name);
+        Ok(())
+    }
+
+    fn set_group_limits(&mut self, group: &GroupName, limits: Option<&str>) -> Result<()> {
+        match limits {
+            Some(limits) => self.group_limits.insert(group.clone(), limits.to_owned()),
+            None => self.group_limits.remove(group),
+        };
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::failure::NumberedFailure;
 use crate::ids::{Epoch, Moment, RelationshipId, RunId, TokenId, UnitId, UnitKey};
 use crate::lease::UnitState;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
-use crate::names::BrokerName;
+use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
@@ -56,6 +56,9 @@ pub(super) trait Tables {
     /// Adds or replaces a broker.
     fn put_broker(&mut self, record: &BrokerRecord) -> Result<()>;
     fn delete_broker(&mut self, name: &BrokerName) -> Result<()>;
+
+    /// Replaces the limits of a group, or removes them.
+    fn set_group_limits(&mut self, group: &GroupName, limits: Option<&str>) -> Result<()>;
 
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId>;
     fn token(&mut self, hash: &TokenHash) -> Result<Option<TokenRecord>>;

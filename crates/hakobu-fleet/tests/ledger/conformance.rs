@@ -65,6 +65,7 @@ cases!(
     a_relationship_has_one_run_at_a_time,
     packs_that_are_given_up_are_failures,
     brokers_are_seen_and_drained,
+    limits_of_groups_are_replaced_and_removed,
     tokens_are_used_and_end,
     the_audit_log_has_the_outcome,
     a_change_that_is_malformed_changes_nothing,
@@ -530,6 +531,22 @@ fn brokers_are_seen_and_drained(ledger: &mut dyn Ledger) {
     let unknown = LedgerAnswer::Refused(LedgerRefusal::UnknownBroker);
     assert_eq!(apply(ledger, LedgerChange::ForgetBroker(broker("b"))), unknown);
     assert_eq!(apply(ledger, LedgerChange::DrainBroker(broker("b"), true)), unknown);
+}
+
+fn limits_of_groups_are_replaced_and_removed(ledger: &mut dyn Ledger) {
+    let (one, two) = (GroupName::new("one").unwrap(), GroupName::new("two").unwrap());
+    let limit = |group: &GroupName, limits: Option<&str>| {
+        LedgerChange::LimitGroup(group.clone(), limits.map(str::to_owned))
+    };
+    for change in [limit(&two, Some("[1]")), limit(&one, Some("[2]")), limit(&two, Some("{}"))] {
+        assert_eq!(apply(ledger, change), LedgerAnswer::Done);
+    }
+    let both = [(one.clone(), "[2]".to_owned()), (two.clone(), "{}".to_owned())];
+    assert_eq!(ledger.group_limits().unwrap(), both);
+    for _twice in 0..2 {
+        assert_eq!(apply(ledger, limit(&one, None)), LedgerAnswer::Done);
+    }
+    assert_eq!(ledger.group_limits().unwrap(), both[1..]);
 }
 
 fn tokens_are_used_and_end(ledger: &mut dyn Ledger) {

@@ -165,6 +165,10 @@ impl Ledger for FaultyLedger {
         self.read()?.broker(name)
     }
 
+    fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>> {
+        self.read()?.group_limits()
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         self.ledger.tokens()
     }

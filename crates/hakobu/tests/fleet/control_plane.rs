@@ -101,6 +101,16 @@ impl TestControlPlane {
         self.client.order("PUT", &format!("/api/v1/{what}/limits"), Some(&limits)).unwrap();
     }
 
+    /// Returns the limit of a group's operations.
+    #[track_caller]
+    pub fn limit_of_group(&self, name: &str) -> u64 {
+        let groups: Value = self.client.get("/api/v1/groups").unwrap();
+        let mut groups = groups["items"].as_array().unwrap().iter();
+        groups.find(|group| group["name"] == name).unwrap()["limits"]["operations_per_second"]
+            .as_u64()
+            .unwrap()
+    }
+
     /// Waits until so many brokers are there.
     pub fn wait_for_brokers(&self, count: usize) {
         wait_until("brokers", SOON, || {

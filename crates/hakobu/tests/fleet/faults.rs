@@ -93,6 +93,7 @@ fn brokers_go_on_while_the_control_plane_is_away() {
     for broker in ["b0", "b1", "b2"] {
         fleet.wait_for_work(run, broker);
     }
+    fleet.control.limit("groups/site-b", Some(7));
     for away in [Duration::ZERO, Duration::from_secs(1)] {
         fleet.control.kill();
         sleep(away);
@@ -102,6 +103,7 @@ fn brokers_go_on_while_the_control_plane_is_away() {
             fleet.wait_for_work(run, broker);
         }
     }
+    assert_eq!(fleet.control.limit_of_group("site-b"), 7);
     let view = fleet.finish(run);
     assert_eq!(count(&view, "entries_updated"), 0, "{view:#}");
     for broker in ["b0", "b1", "b2"] {

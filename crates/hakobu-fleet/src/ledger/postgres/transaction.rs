@@ -24,7 +24,7 @@ use crate::ledger::rows::{
 };
 use crate::ledger::tables::Tables;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
-use crate::names::BrokerName;
+use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
@@ -347,6 +347,19 @@ impl Tables for PostgresTransaction<'_> {
 
     fn delete_broker(&mut self, name: &BrokerName) -> Result<()> {
         self.execute("DELETE FROM broker WHERE name = $1", values![name.as_str().to_owned()]);
+        Ok(())
+    }
+
+    fn set_group_limits(&mut self, group: &GroupName, limits: Option<&str>) -> Result<()> {
+        let group = group.as_str().to_owned();
+        match limits {
+            Some(limits) => {
+                let sql = "INSERT INTO group_limits VALUES ($1, $2) ON CONFLICT (broker_group) DO UPDATE SET \
+                           limits = excluded.limits";
+                self.execute(sql, values![group, storable(limits)]);
+            }
+            None => self.execute("DELETE FROM group_limits WHERE broker_group = $1", values![group]),
+        }
         Ok(())
     }
 

@@ -14,8 +14,8 @@ use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
-    UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, relationship_record,
-    run_row, token_record, unit_record,
+    UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, group_limits,
+    relationship_record, run_row, token_record, unit_record,
 };
 use crate::ledger::tables::Tables;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
@@ -200,6 +200,11 @@ impl Ledger for SqliteLedger {
     fn broker(&mut self, name: &BrokerName) -> Result<Option<BrokerRecord>> {
         let sql = format!("SELECT {BROKER_COLUMNS} FROM broker WHERE name = ?");
         self.at(self.statements().first(&sql, [name.as_str()], broker_record))
+    }
+
+    fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>> {
+        let sql = "SELECT broker_group, limits FROM group_limits ORDER BY broker_group";
+        self.at(self.statements().list(sql, params![], group_limits))
     }
 
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {

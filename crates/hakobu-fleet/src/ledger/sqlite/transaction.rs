@@ -17,7 +17,7 @@ use crate::ledger::rows::{
 };
 use crate::ledger::tables::Tables;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
-use crate::names::BrokerName;
+use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
@@ -285,6 +285,15 @@ impl Tables for OpenTransaction<'_> {
 
     fn delete_broker(&mut self, name: &BrokerName) -> Result<()> {
         self.execute("DELETE FROM broker WHERE name = ?", [name.as_str()])
+    }
+
+    fn set_group_limits(&mut self, group: &GroupName, limits: Option<&str>) -> Result<()> {
+        match limits {
+            Some(limits) => {
+                self.execute("INSERT OR REPLACE INTO group_limits VALUES (?, ?)", [group.as_str(), limits])
+            }
+            None => self.execute("DELETE FROM group_limits WHERE broker_group = ?", [group.as_str()]),
+        }
     }
 
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId> {

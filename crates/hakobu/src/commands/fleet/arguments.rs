@@ -376,8 +376,7 @@ pub enum BrokersVerb {
 
 /// The text below the help.
 pub(crate) const LIMITS_HELP: &str = "\
-Limits hold over all brokers, and within seconds. What is not named stays as it is; off and 0 remove a limit. Those of a group \
-last until the control plane ends.
+Limits hold over all brokers, and within seconds. What is not named stays as it is; off and 0 remove a limit.
 
 Examples:
   hakobu fleet limits run 7 --rate 20M
