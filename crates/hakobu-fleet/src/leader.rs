@@ -132,15 +132,8 @@ impl Leader {
                 let (Some(run), Some(holder)) = (runs.get_mut(&unit.key.run), unit.state.holder) else {
                     continue;
                 };
-                let leased = LeasedUnit {
-                    broker: holder.broker,
-                    epoch: unit.state.epoch,
-                    deadline: holder.deadline,
-                    ends_ms,
-                    since_ms: clock.elapsed_ms(),
-                    splits: false,
-                    progress: None,
-                };
+                let (lease, now_ms) = ((unit.state.epoch, holder.deadline), clock.elapsed_ms());
+                let leased = LeasedUnit::new(holder.broker, lease, ends_ms, now_ms);
                 run.leased.insert(unit.key.unit, leased);
             }
         }

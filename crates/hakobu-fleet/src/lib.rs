@@ -28,6 +28,7 @@ pub mod leader;
 pub mod lease;
 pub mod lease_token;
 pub mod ledger;
+mod limit_shares;
 mod limits;
 pub mod limits_setting;
 pub mod link_name;

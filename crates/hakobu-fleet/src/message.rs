@@ -114,6 +114,8 @@ pub struct UnitProgress {
     pub entries: u64,
     /// The bytes that were read from the source or kept so far.
     pub bytes: u64,
+    /// The requests to source and target so far.
+    pub operations: u64,
     /// The entries that are done.
     pub entries_done: u64,
     /// The entries that failed.

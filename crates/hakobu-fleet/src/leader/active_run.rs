@@ -6,6 +6,7 @@ use hakobu_core::error::{Error, Result};
 
 use crate::ids::{Epoch, Moment, UnitId, UnitKey};
 use crate::ledger::Ledger;
+use crate::limit_shares::RecentUse;
 use crate::limits_setting::LimitsSetting;
 use crate::message::UnitProgress;
 use crate::names::BrokerName;
@@ -53,6 +54,39 @@ pub struct LeasedUnit {
     pub splits: bool,
     /// The last progress.
     pub progress: Option<UnitProgress>,
+    /// The bytes per second between the last two reports.
+    pub used_bytes: RecentUse,
+    /// The operations per second between the last two reports.
+    pub used_operations: RecentUse,
+}
+
+impl LeasedUnit {
+    /// Creates one that begins now, of which nothing is known.
+    pub fn new(broker: BrokerName, (epoch, deadline): (Epoch, Moment), ends_ms: u64, since_ms: u64) -> Self {
+        Self {
+            broker,
+            epoch,
+            deadline,
+            ends_ms,
+            since_ms,
+            splits: false,
+            progress: None,
+            used_bytes: None,
+            used_operations: None,
+        }
+    }
+
+    /// Takes a report about it.
+    pub fn take(&mut self, progress: UnitProgress) {
+        if let Some(before) = &self.progress {
+            let ms = progress.running_ms.saturating_sub(before.running_ms);
+            let rate =
+                |now: u64, before: u64| now.saturating_sub(before).saturating_mul(1000).checked_div(ms);
+            self.used_bytes = rate(progress.bytes, before.bytes).or(self.used_bytes);
+            self.used_operations = rate(progress.operations, before.operations).or(self.used_operations);
+        }
+        self.progress = Some(progress);
+    }
 }
 
 /// A run that has not ended.

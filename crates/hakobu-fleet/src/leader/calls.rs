@@ -121,11 +121,10 @@ impl Leader {
             let leased = self.leased_unit(&unit.lease, broker).filter(|_| is_proven);
             let Some(leased) = leased else { return UnitOrder::Stop };
             leased.ends_ms = now_ms.saturating_add(lease_ms);
-            leased.progress =
-                Some(UnitProgress { limited_by: known_bottleneck(&unit.limited_by), ..unit.clone() });
+            leased.take(UnitProgress { limited_by: known_bottleneck(&unit.limited_by), ..unit.clone() });
             let splits = leased.splits;
             relationships.extend(self.runs.get(&unit.lease.key.run).and_then(|run| run.row.relationship));
-            UnitOrder::Continue { lease_ms, splits, limits: self.unit_limits(unit.lease.key.run) }
+            UnitOrder::Continue { lease_ms, splits, limits: self.unit_limits(unit.lease.key) }
         });
         let units = units.collect();
         self.announcements.is_heard(broker);

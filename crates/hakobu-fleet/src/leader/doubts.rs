@@ -77,16 +77,8 @@ impl Leader {
         match unit.state.holder {
             Some(holder) => {
                 if run.leased.get(&key.unit).is_none_or(|leased| leased.epoch != epoch) {
-                    let leased = LeasedUnit {
-                        broker: holder.broker,
-                        epoch,
-                        deadline: holder.deadline,
-                        // Whoever has it may believe so for as long as a lease lasts.
-                        ends_ms,
-                        since_ms: now_ms,
-                        splits: false,
-                        progress: None,
-                    };
+                    // Whoever has it may believe so for as long as a lease lasts.
+                    let leased = LeasedUnit::new(holder.broker, (epoch, holder.deadline), ends_ms, now_ms);
                     run.leased.insert(key.unit, leased);
                 }
             }

@@ -1,7 +1,9 @@
-//! Limits that hold over the whole fleet, divided among the units under way. They are changed while runs go on.
+//! Limits that hold over the whole fleet, divided among the units under way by what they used lately. They are changed while
+//! runs go on.
 
-use super::{ActiveRun, Leader};
-use crate::ids::RunId;
+use super::{ActiveRun, Leader, LeasedUnit};
+use crate::ids::{UnitId, UnitKey};
+use crate::limit_shares::{RecentUse, limit_shares};
 use crate::limits_setting::{LEAST_BYTES_PER_SECOND, LimitsSetting};
 use crate::message::SentLimits;
 use crate::names::GroupName;
@@ -21,12 +23,12 @@ impl Leader {
     }
 
     /// Returns the limits of one unit of a run: its share in those of the run, and in those of the group.
-    pub(super) fn unit_limits(&self, run: RunId) -> SentLimits {
-        let Some(active) = self.runs.get(&run) else { return SentLimits::default() };
-        let of_run = active.limits.as_ref().map(|limits| share(limits, active.leased.len()));
+    pub(super) fn unit_limits(&self, key: UnitKey) -> SentLimits {
+        let Some(active) = self.runs.get(&key.run) else { return SentLimits::default() };
+        let of_run = active.limits.as_ref().map(|limits| share(limits, active.leased.iter(), key.unit));
         let of_group = self.group_limits.get(&active.row.group).map(|limits| {
             let runs = self.runs.values().filter(|other| other.row.group == active.row.group);
-            share(limits, runs.map(|run| run.leased.len()).sum())
+            share(limits, runs.flat_map(|run| &run.leased), key.unit)
         });
         let mut limits = match (of_run, of_group) {
             (Some(one), Some(other)) => stricter(&one, &other),
@@ -46,14 +48,28 @@ impl ActiveRun {
     }
 }
 
-/// Returns the limits of one of so many units.
-fn share(limits: &LimitsSetting, units: usize) -> SentLimits {
-    let units = units.max(1) as u64;
+/// Returns the limits of one of these units, or of one more.
+fn share<'a>(
+    limits: &LimitsSetting,
+    units: impl Iterator<Item = (&'a UnitId, &'a LeasedUnit)> + Clone,
+    unit: UnitId,
+) -> SentLimits {
+    let part = |total: u64, least: u64, used: fn(&LeasedUnit) -> RecentUse| {
+        let mut used: Vec<RecentUse> = units.clone().map(|(_, leased)| used(leased)).collect();
+        let at = units.clone().position(|(other, _)| *other == unit).unwrap_or_else(|| {
+            used.push(None);
+            used.len() - 1
+        });
+        limit_shares(total, least, &used).get(at).copied().unwrap_or(0).max(least)
+    };
     SentLimits {
-        bytes_per_second: limits.bytes_per_second.map(|rate| (rate / units).max(LEAST_BYTES_PER_SECOND)),
-        operations_per_second: limits
-            .operations_per_second
-            .map(|rate| u32::try_from(u64::from(rate) / units).unwrap_or(u32::MAX).max(1)),
+        bytes_per_second: limits
+            .bytes_per_second
+            .map(|rate| part(rate, LEAST_BYTES_PER_SECOND, |leased| leased.used_bytes)),
+        operations_per_second: limits.operations_per_second.map(|rate| {
+            let part = part(rate.into(), 1, |leased| leased.used_operations);
+            u32::try_from(part).unwrap_or(u32::MAX)
+        }),
         source_p99_ms: limits.source_p99_ms.map(|ms| ms.ceil().clamp(1.0, 60_000.0) as u32),
         is_paused: limits.paused,
     }
@@ -76,7 +92,22 @@ fn stricter(one: &SentLimits, other: &SentLimits) -> SentLimits {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::ids::{Epoch, Moment};
+    use crate::names::BrokerName;
+
+    fn units(used: &[RecentUse]) -> BTreeMap<UnitId, LeasedUnit> {
+        let broker = || BrokerName::new("b").unwrap();
+        let times = (Epoch::default(), Moment::default());
+        let unit = |used: RecentUse| LeasedUnit {
+            used_bytes: used,
+            used_operations: used,
+            ..LeasedUnit::new(broker(), times, 0, 0)
+        };
+        (1..).zip(used).map(|(number, used)| (UnitId::new(number).unwrap(), unit(*used))).collect()
+    }
 
     #[test]
     fn shares_are_parts_and_never_nothing() {
@@ -86,10 +117,16 @@ mod tests {
             source_p99_ms: Some(0.5),
             ..LimitsSetting::default()
         };
-        let one = share(&limits, 3);
+        let of =
+            |used: &[RecentUse], unit: u64| share(&limits, units(used).iter(), UnitId::new(unit).unwrap());
+        let one = of(&[None; 3], 2);
+        assert_eq!(of(&[None; 2], 77).bytes_per_second, Some(30_000), "one that is being leased counts");
+        let (idle, busy) = (of(&[Some(0), None, None], 1), of(&[Some(0), None, None], 3));
+        assert_eq!((idle.bytes_per_second, idle.operations_per_second), (Some(10_000), Some(1)));
+        assert_eq!((busy.bytes_per_second, busy.operations_per_second), (Some(40_000), Some(5)));
         assert_eq!((one.bytes_per_second, one.operations_per_second), (Some(30_000), Some(3)));
         assert_eq!((one.source_p99_ms, one.is_paused), (Some(1), false));
-        let small = share(&limits, 1000);
+        let small = of(&[None; 1000], 1);
         assert_eq!((small.bytes_per_second, small.operations_per_second), (Some(10_000), Some(1)));
         let paused = SentLimits { bytes_per_second: Some(20_000), is_paused: true, ..SentLimits::default() };
         let both = stricter(&one, &paused);

@@ -82,15 +82,8 @@ impl Leader {
         let lease_ms = as_ms(self.settings.lease);
         match self.grant(group, broker, &lease, lease_ms) {
             Ok(Some(granted)) => {
-                let leased = LeasedUnit {
-                    broker: broker.clone(),
-                    epoch: lease.epoch,
-                    deadline: lease.deadline,
-                    ends_ms: now_ms.saturating_add(lease_ms),
-                    since_ms: now_ms,
-                    splits: false,
-                    progress: None,
-                };
+                let ends_ms = now_ms.saturating_add(lease_ms);
+                let leased = LeasedUnit::new(broker.clone(), (lease.epoch, lease.deadline), ends_ms, now_ms);
                 if let Some(run) = self.runs.get_mut(&key.run) {
                     run.leased.insert(key.unit, leased);
                     if let Some(live) = self.brokers.get_mut(broker) {
@@ -102,15 +95,8 @@ impl Leader {
             Ok(None) => send(reply, &LeaderAnswer::Leases(Vec::new())),
             Err(error) => {
                 // The lease ends by itself, as nobody renews it.
-                let leased = LeasedUnit {
-                    broker: broker.clone(),
-                    epoch: epoch.next().unwrap_or(epoch),
-                    deadline: lease.deadline,
-                    ends_ms: now_ms,
-                    since_ms: now_ms,
-                    splits: false,
-                    progress: None,
-                };
+                let next = (epoch.next().unwrap_or(epoch), lease.deadline);
+                let leased = LeasedUnit::new(broker.clone(), next, now_ms, now_ms);
                 if let Some(run) = self.runs.get_mut(&key.run) {
                     run.leased.insert(key.unit, leased);
                     run.last_error = Some(error.clone());
@@ -156,14 +142,7 @@ impl Leader {
         let lease = LeaseName { key: *key, epoch: *epoch, token };
         let (request, relationship) = (run.row.request.clone(), run.row.relationship);
         let credentials = self.credentials_for(relationship, broker, &lease)?;
-        Ok(Some(GrantedUnit {
-            lease,
-            lease_ms,
-            request,
-            limits: self.unit_limits(key.run),
-            work,
-            credentials,
-        }))
+        Ok(Some(GrantedUnit { lease, lease_ms, request, limits: self.unit_limits(*key), work, credentials }))
     }
 
     /// Answers a broker that committed a unit. Returns the run if it may move on.

@@ -52,6 +52,7 @@ pub struct BrokerUnit {
     since_ms: u64,
     entries: AtomicU64,
     bytes: AtomicU64,
+    operations: AtomicU64,
     done: AtomicU64,
     failures: AtomicU64,
     lanes: AtomicU64,
@@ -78,6 +79,7 @@ impl BrokerUnit {
             since_ms: asked_ms,
             entries: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
             done: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             lanes: AtomicU64::new(0),
@@ -144,6 +146,7 @@ impl BrokerUnit {
     pub fn count(&self, totals: &CounterTotals) {
         self.entries.store(totals.entries_scanned, Relaxed);
         self.bytes.store(totals.target_written_bytes.max(totals.source_read_bytes), Relaxed);
+        self.operations.store(totals.source_requests + totals.target_requests, Relaxed);
         let done = [
             totals.entries_created,
             totals.entries_updated,
@@ -166,6 +169,7 @@ impl BrokerUnit {
             running_ms: now_ms.saturating_sub(self.since_ms),
             entries: self.entries.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
+            operations: self.operations.load(Relaxed),
             entries_done: self.done.load(Relaxed),
             failures: self.failures.load(Relaxed),
             lanes: u16::try_from(self.lanes.load(Relaxed)).unwrap_or(u16::MAX),
