@@ -7,7 +7,10 @@ use crate::ledger::rows::column;
 
 const DURING: &str = "opening the ledger";
 /// The steps: the first makes version 1 of nothing. One that was in a release is never changed.
-const STEPS: [&str; 1] = [include_str!("../../../migrations/postgres/0001.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../../../migrations/postgres/0001.sql"),
+    include_str!("../../../migrations/postgres/0002.sql"),
+];
 
 /// The version that this program writes.
 pub const SCHEMA_VERSION: u64 = STEPS.len() as u64;
