@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use hakobu_fleet::client::FleetClient;
+use hakobu_fleet::secret_bytes::SecretBytes;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -160,4 +162,83 @@ fn wrong_requests_have_the_exit_codes_of_other_commands() {
     let (code, _, failed) = served.fleet("run list --server http://127.0.0.1:1");
     assert!(code == 1 && failed.contains("hakobu serve"), "{failed}");
     assert_eq!(served.fleet("run list --server http://fleet.example").0, 2);
+}
+
+/// Returns all texts of this name in a JSON document.
+fn texts<'a>(value: &'a Value, name: &str) -> Vec<&'a str> {
+    let own = value.get(name).and_then(Value::as_str);
+    let below: Vec<&Value> = match value {
+        Value::Object(fields) => fields.values().collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => Vec::new(),
+    };
+    own.into_iter().chain(below.into_iter().flat_map(|value| texts(value, name))).collect()
+}
+
+/// Returns the words of a query of Prometheus.
+fn query_words(query: &str) -> Vec<&str> {
+    query.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')).collect()
+}
+
+#[test]
+fn the_dashboard_shows_metrics_and_labels_that_there_are() {
+    let dashboard = include_str!("../../../contrib/grafana/hakobu-fleet.json");
+    let dashboard: Value = serde_json::from_str(dashboard).unwrap();
+    assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 36 && dashboard["id"].is_null());
+    assert!(dashboard["title"].is_string() && dashboard["uid"].is_string() && dashboard["time"].is_object());
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let source = variables.iter().find(|variable| variable["name"] == "datasource").unwrap();
+    assert_eq!((&source["type"], &source["query"]), (&Value::from("datasource"), &Value::from("prometheus")));
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut numbers: Vec<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert!(panels.len() > 10 && numbers.len() == panels.len());
+    for panel in panels {
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(panel["gridPos"].is_object() && panel["type"].is_string() && !targets.is_empty(), "{panel}");
+        for part in targets.iter().chain([panel]) {
+            assert_eq!(part["datasource"]["uid"], "${datasource}", "{part}");
+        }
+    }
+
+    let served = ServedFleet::start();
+    let login = served.fleet_with(&["login", &served.url], &format!("{}\n", served.token));
+    assert_eq!(login.status.code(), Some(0));
+    let token = served.json("tokens add --role viewer --json grafana")["secret"].as_str().unwrap().to_owned();
+    let client = FleetClient::new(&served.url, SecretBytes::new(token.into_bytes()), None).unwrap();
+    // A run that is under way while the metrics are read.
+    let folder = served.folder.path();
+    fs::create_dir(folder.join("a")).unwrap();
+    (0..50).for_each(|file| fs::write(folder.join(format!("a/f{file}")), [7; 50_000]).unwrap());
+    let (source, target) = (folder.join("a/"), folder.join("b"));
+    let (source, target) = (source.display(), target.display());
+    served.done(&format!("relationships add slow --group local --limit-rate 20K -- copy {source} {target}"));
+    served.done("run start slow");
+    let began = std::time::Instant::now();
+    let metrics = loop {
+        let metrics = String::from_utf8(client.get_bytes("/metrics").unwrap()).unwrap();
+        if metrics.contains("\nhakobu_fleet_bytes_per_second{") {
+            break metrics;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{metrics}");
+    };
+    let queries = texts(&dashboard, "expr").into_iter().chain(texts(&dashboard, "definition"));
+    let mut shown = 0;
+    for query in queries {
+        let words = query_words(query);
+        let names: Vec<_> = words.iter().filter(|word| word.starts_with("hakobu_")).collect();
+        assert!(!names.is_empty(), "{query}");
+        for name in names {
+            shown += 1;
+            let ends = [' ', '{'];
+            let is_of = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(ends));
+            let series = metrics.lines().find(is_of);
+            let series = series.unwrap_or_else(|| panic!("there is no {name}:\n{metrics}"));
+            for label in ["group", "state", "class"].iter().filter(|label| words.contains(label)) {
+                assert!(series.contains(&format!("{label}=\"")), "{query}: {series}");
+            }
+        }
+    }
+    assert!(shown > 15, "queries are found");
 }
