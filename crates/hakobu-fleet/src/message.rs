@@ -114,6 +114,8 @@ pub struct UnitProgress {
     pub entries: u64,
     /// The bytes that were read from the source or kept so far.
     pub bytes: u64,
+    /// The bytes of files that are dealt with, those that are unchanged among them.
+    pub bytes_settled: u64,
     /// The entries that are done.
     pub entries_done: u64,
     /// The entries that failed.

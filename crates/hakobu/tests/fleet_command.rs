@@ -1,6 +1,6 @@
 //! The commands `serve` and `fleet` as a user types them: a control plane of its own, and everything through its interface.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -162,6 +162,54 @@ fn wrong_requests_have_the_exit_codes_of_other_commands() {
     let (code, _, failed) = served.fleet("run list --server http://127.0.0.1:1");
     assert!(code == 1 && failed.contains("hakobu serve"), "{failed}");
     assert_eq!(served.fleet("run list --server http://fleet.example").0, 2);
+}
+
+#[test]
+fn the_end_of_a_run_is_foretold_from_the_one_before() {
+    let served = ServedFleet::start();
+    let login = served.fleet_with(&["login", &served.url], &format!("{}\n", served.token));
+    assert_eq!(login.status.code(), Some(0));
+    let folder = served.folder.path();
+    for directory in 0..40 {
+        let place = folder.join(format!("a/d{directory}"));
+        fs::create_dir_all(&place).unwrap();
+        (0..40).for_each(|file| fs::write(place.join(format!("f{file}")), [7; 10_000]).unwrap());
+    }
+    let (source, target) = (folder.join("a/"), folder.join("b"));
+    let (source, target) = (source.display(), target.display());
+    served.done(&format!("relationships add home --group local -- copy {source} {target}"));
+    assert!(served.done("run start home --watch").contains("complete after"));
+    // A quarter has changed, and nothing of the rest is copied again.
+    for directory in 0..10 {
+        let path = |file: usize| folder.join(format!("a/d{directory}/f{file}"));
+        (0..40).for_each(|file| fs::write(path(file), [8; 10_001]).unwrap());
+    }
+    served.done("limits group local --rate 400K");
+    let run = served.done("run start home").trim().to_owned();
+    let (mut foretold, mut states) = (Vec::new(), 0);
+    let ended_ms = loop {
+        let now_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        let view = served.json(&format!("run show {run} --json"));
+        if let Some(ended) = view["ended_ms"].as_u64() {
+            assert_eq!(view["state"], "complete", "{view}");
+            break ended;
+        }
+        states += 1;
+        let forecast = &view["progress"]["forecast"];
+        if forecast.is_object() {
+            let time = |name: &str| forecast[name].as_u64().unwrap();
+            let done = forecast["done"].as_f64().unwrap();
+            assert!(time("p50_ms") <= time("p90_ms") && (0.0..=1.0).contains(&done), "{forecast}");
+            foretold.push((u64::try_from(now_ms).unwrap(), time("p50_ms"), done));
+        }
+        assert!(states < 2000, "it does not end: {view}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    println!("ended {ended_ms}: {foretold:?}");
+    assert!(foretold.len() > 5, "{foretold:?}");
+    // Halfway it is right but for some seconds.
+    let (now_ms, p50_ms, _) = foretold[foretold.len() / 2];
+    assert!(p50_ms.abs_diff(ended_ms) < 10_000 && p50_ms >= now_ms - 2000, "{ended_ms}: {foretold:?}");
 }
 
 /// Returns all texts of this name in a JSON document.

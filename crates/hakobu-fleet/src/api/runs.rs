@@ -186,7 +186,7 @@ pub async fn show_rates(
     PathParts(id): PathParts<RunId>,
 ) -> ApiResult<Json<ListPage<RateSample>>> {
     let overview = state.overview();
-    let samples = overview.runs.get(&id).map(|live| live.samples.iter().copied().collect());
+    let samples = overview.runs.get(&id).map(|live| live.samples.iter().map(|sample| sample.shown).collect());
     Ok(Json(ListPage::whole(samples.unwrap_or_default())))
 }
 

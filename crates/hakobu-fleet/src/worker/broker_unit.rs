@@ -11,6 +11,7 @@ use hakobu_core::target_lease::TargetLease;
 
 use super::slot_figures::SlotFigures;
 use crate::message::{GrantedUnit, LeaseName, SentLimits, UnitProgress};
+use crate::unit_counters::UnitCounters;
 
 /// The part of a lease before its end in which nothing is changed any more: what was begun before has that long to be done.
 const MARGIN: u64 = 4;
@@ -52,6 +53,7 @@ pub struct BrokerUnit {
     since_ms: u64,
     entries: AtomicU64,
     bytes: AtomicU64,
+    settled: AtomicU64,
     done: AtomicU64,
     failures: AtomicU64,
     lanes: AtomicU64,
@@ -78,6 +80,7 @@ impl BrokerUnit {
             since_ms: asked_ms,
             entries: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
             done: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             lanes: AtomicU64::new(0),
@@ -144,6 +147,7 @@ impl BrokerUnit {
     pub fn count(&self, totals: &CounterTotals) {
         self.entries.store(totals.entries_scanned, Relaxed);
         self.bytes.store(totals.target_written_bytes.max(totals.source_read_bytes), Relaxed);
+        self.settled.store(UnitCounters::from(totals).bytes_settled(), Relaxed);
         let done = [
             totals.entries_created,
             totals.entries_updated,
@@ -166,6 +170,7 @@ impl BrokerUnit {
             running_ms: now_ms.saturating_sub(self.since_ms),
             entries: self.entries.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
+            bytes_settled: self.settled.load(Relaxed),
             entries_done: self.done.load(Relaxed),
             failures: self.failures.load(Relaxed),
             lanes: u16::try_from(self.lanes.load(Relaxed)).unwrap_or(u16::MAX),

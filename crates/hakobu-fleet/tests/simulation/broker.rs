@@ -148,6 +148,7 @@ impl SimulatedBroker {
             running_ms: now_ms - unit.since_ms,
             entries: unit.files,
             bytes: 0,
+            bytes_settled: 0,
             entries_done: unit.files,
             failures: 0,
             lanes: 1,
