@@ -51,6 +51,23 @@ test('a run is watched live, limited, paused, resumed and cancelled', async ({ a
   await expect(admin.getByRole('link', { name: 'Download the report' })).toBeVisible()
 })
 
+test('the end of a run is foretold from the one before', async ({ admin }) => {
+  test.setTimeout(120_000)
+  const name = fresh('foretold source')
+  const source = tree(name, 400, 10_000)
+  const made = await relationship(fresh('foretold'), source, join(plane().folder, fresh('foretold target')))
+  await ended(await startRun(made.id))
+  tree(name, 200, 10_001)
+  await api('PUT', '/api/v1/groups/local/limits', { version: 1, bytes_per_second: 150_000 })
+  const run = await startRun(made.id)
+  await goTo(admin, `runs/${run}`)
+  await expect(admin.getByText(/^90 %: within \d+ s$/)).toBeVisible({ timeout: 30_000 })
+  await expect(admin.getByRole('progressbar')).toHaveAttribute('value', /^0\.[4-9]/)
+  await api('PUT', '/api/v1/groups/local/limits', { version: 1 })
+  await ended(run)
+  await expect(admin.getByText('Complete', { exact: true })).toBeVisible()
+})
+
 test('failures are filtered and retried, the report is downloaded, and runs are compared', async ({ admin }) => {
   test.setTimeout(120_000)
   const source = tree(fresh('failing source'), 400)
@@ -105,6 +122,9 @@ test('a million failures scroll without a stutter', async ({ admin }) => {
   const runs = await api<{ items: { id: number; failures: number }[] }>('GET', '/api/v1/runs?limit=1000')
   const run = runs.items.find((one) => one.failures === FAILURES)
   await goTo(admin, `runs/${run?.id}`)
+  const losses = admin.getByRole('region', { name: 'Not kept at the target' })
+  await expect(losses.getByRole('row', { name: 'access control lists 1,000,000 projects/000/notes.txt (at the source)' })).toBeVisible()
+  await expect(losses.getByRole('row', { name: /^hard links 500,000 / })).toBeVisible()
   const region = admin.getByRole('region', { name: 'Failures' })
   await expect(admin.getByText('1,000,000 rows')).toBeVisible()
   await expect(region.locator('table')).toHaveAttribute('aria-rowcount', '1000001')

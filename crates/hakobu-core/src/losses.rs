@@ -35,6 +35,23 @@ pub enum LossKind {
 }
 
 impl LossKind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Acl,
+        Self::Xattr,
+        Self::HardLinks,
+        Self::Holes,
+        Self::Owner,
+        Self::SetId,
+        Self::Flags,
+        Self::Times,
+    ];
+
+    /// Returns the kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Returns the name used in reports and in `--require`.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! Fills a ledger for tests of the page: `fill_ledger FOLDER FAILURES` adds a run that ended with so many failures.
+//! Fills a ledger for tests of the page: `fill_ledger FOLDER FAILURES` adds a run that ended with so many failures, and with
+//! losses.
 
 #![allow(clippy::print_stdout, reason = "a tool of tests: its result goes to standard output")]
 
@@ -6,6 +7,7 @@ use std::path::Path;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Failure;
+use hakobu_core::losses::{Loss, LossKind};
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange, UnitResult};
 use hakobu_fleet::data_folder::DataFolder;
 use hakobu_fleet::failure::FailureRow;
@@ -16,6 +18,7 @@ use hakobu_fleet::ledger::place::LEDGER_FILE;
 use hakobu_fleet::ledger::sqlite::SqliteLedger;
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::run::{NewRun, RunEnd, RunOutcome};
+use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
 use hakobu_fleet::transition::UnitTransition;
 use hakobu_fleet::unit::UnitWork;
@@ -67,7 +70,8 @@ fn fill(ledger: &mut dyn Ledger, count: usize) -> Result<RunId> {
             entries_failed: failures.len() as u64,
             ..UnitCounters::default()
         };
-        let result = Box::new(UnitResult { counters, failures, ..UnitResult::default() });
+        let losses = losses(failures.len() as u64);
+        let result = Box::new(UnitResult { counters, failures, losses, ..UnitResult::default() });
         apply(ledger, LedgerChange::Commit { key, broker: broker.clone(), epoch: lease.epoch, result })?;
     }
     let end =
@@ -81,6 +85,12 @@ fn failure(number: usize) -> FailureRow {
     let kind = KINDS[number % KINDS.len()];
     let error = Error::new(kind, "reading", "the file could not be read").at(&path);
     FailureRow::new(0, &Failure { path, error })
+}
+
+fn losses(count: u64) -> RunLosses {
+    let example = "projects/000/notes.txt".as_bytes();
+    let loss = |what, count| Loss { what, count, at_target: false, example: example.to_vec() };
+    RunLosses::new(&[loss(LossKind::Acl, count), loss(LossKind::HardLinks, count / 2)])
 }
 
 fn apply(ledger: &mut dyn Ledger, change: LedgerChange) -> Result<LedgerAnswer> {

@@ -16,6 +16,7 @@ use crate::names::{BrokerName, GroupName};
 use crate::open_directory::OpenDirectoryRow;
 use crate::relationship::{Relationship, check_setting};
 use crate::run::{NewRun, RunEnd, RunStep, STEP_UNITS_MAX};
+use crate::run_losses::RunLosses;
 use crate::token::{NewToken, TokenHash, TokenRecord};
 use crate::transition::{RefuseCause, UnitRefusal, UnitTransition};
 use crate::unit::UnitWork;
@@ -39,6 +40,8 @@ pub struct UnitResult {
     pub link_names: Vec<LinkNameRow>,
     /// Entries that failed.
     pub failures: Vec<FailureRow>,
+    /// Properties that were not kept.
+    pub losses: RunLosses,
 }
 
 /// A change.
@@ -207,6 +210,7 @@ impl UnitResult {
             }
             child.check()?;
         }
+        self.losses.check()?;
         self.open_directories.iter().try_for_each(OpenDirectoryRow::check)?;
         self.link_names.iter().try_for_each(LinkNameRow::check)?;
         self.failures.iter().try_for_each(FailureRow::check)

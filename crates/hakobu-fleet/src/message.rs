@@ -23,7 +23,7 @@ use crate::sent_credentials::SentCredential;
 use crate::transition::RefuseCause;
 
 /// The version of the messages that this program speaks.
-pub const MESSAGE_VERSION: u8 = 1;
+pub const MESSAGE_VERSION: u8 = 2;
 /// The maximum length of a message in bytes. A bus divides what is too long for it.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -116,6 +116,8 @@ pub struct UnitProgress {
     pub bytes: u64,
     /// The requests to source and target so far.
     pub operations: u64,
+    /// The bytes of files that are dealt with, those that are unchanged among them.
+    pub bytes_settled: u64,
     /// The entries that are done.
     pub entries_done: u64,
     /// The entries that failed.
@@ -235,6 +237,8 @@ pub struct CommittedWork {
     pub names: Vec<SentName>,
     /// Entries that failed.
     pub failures: Vec<SentFailure>,
+    /// Properties that were not kept, as the JSON of a [`crate::run_losses::RunLosses`]; empty if there are none.
+    pub losses: String,
 }
 
 /// A row of [`OpenDirectoryRow`].
@@ -434,7 +438,8 @@ mod tests {
         bytes[0] = MESSAGE_VERSION + 1;
         let error = decode::<LeaderAnswer>(&bytes).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Protocol);
-        assert!(error.detail.contains("version 2") && error.hint.is_some(), "{error:?}");
+        let other = format!("version {}", MESSAGE_VERSION + 1);
+        assert!(error.detail.contains(&other) && error.hint.is_some(), "{error:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::ids::{Moment, RelationshipId, RunId};
 use crate::limits::check_at_most;
 use crate::names::GroupName;
 use crate::relationship::check_setting;
+use crate::run_losses::RunLosses;
 use crate::unit::UnitWork;
 use crate::unit_counters::UnitCounters;
 
@@ -173,6 +174,8 @@ pub struct RunRow {
     pub counters: UnitCounters,
     /// The number of failures.
     pub failures: u64,
+    /// Properties that committed units could not keep.
+    pub losses: RunLosses,
     /// The forecast, as JSON.
     pub forecast: Option<String>,
     /// The moment of the start.
@@ -210,6 +213,7 @@ impl NewRun {
             units: UnitCounts::default(),
             counters: UnitCounters::default(),
             failures: 0,
+            losses: RunLosses::default(),
             forecast: None,
             started: self.started,
             ended: None,

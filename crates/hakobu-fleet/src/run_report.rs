@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::lossy;
+use hakobu_core::report::ReportLoss;
 use serde::{Deserialize, Serialize};
 
 use crate::api::problem::Problem;
@@ -50,6 +51,8 @@ pub struct RunReport {
     pub failures_by_kind: BTreeMap<String, u64>,
     /// The first failures.
     pub first_failures: Vec<ReportedFailure>,
+    /// Properties that the target could not keep.
+    pub losses: Vec<ReportLoss>,
     /// The error that ended the run, if one did.
     pub error: Option<String>,
     /// That error in the form of the API, with its kind and its remedy. Reports of earlier versions have none.
@@ -113,6 +116,7 @@ pub fn report(
                 error: failure.row.failure.error.to_string(),
             })
             .collect(),
+        losses: row.losses.reported(),
         error: error.map(Error::to_string),
         problem: error.map(Problem::from),
     };

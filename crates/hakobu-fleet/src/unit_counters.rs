@@ -29,6 +29,12 @@ macro_rules! unit_counters {
 }
 
 impl UnitCounters {
+    /// Returns the bytes of files that are dealt with, whether they had to be read or not: about as many in each run over a tree,
+    /// however much of it has changed.
+    pub fn bytes_settled(&self) -> u64 {
+        self.source_read_bytes.saturating_add(self.bytes_kept).saturating_add(self.bytes_unchanged)
+    }
+
     /// Returns the counters that a run which removes adds to those of the run which has copied: what it removes, and the
     /// entries that it copies once those in their way are gone.
     #[must_use]

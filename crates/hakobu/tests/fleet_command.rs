@@ -1,12 +1,14 @@
 //! The commands `serve` and `fleet` as a user types them: a control plane of its own, and everything through its interface.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use hakobu_fleet::client::FleetClient;
+use hakobu_fleet::secret_bytes::SecretBytes;
 use hakobu_testkit::immutable::ImmutableDirectory;
 use hakobu_testkit::sshd::no_root;
 use serde_json::Value;
@@ -209,4 +211,131 @@ fn wrong_requests_have_the_exit_codes_of_other_commands() {
     let (code, _, failed) = served.fleet("run list --server http://127.0.0.1:1");
     assert!(code == 1 && failed.contains("hakobu serve"), "{failed}");
     assert_eq!(served.fleet("run list --server http://fleet.example").0, 2);
+}
+
+#[test]
+fn the_end_of_a_run_is_foretold_from_the_one_before() {
+    let served = ServedFleet::start();
+    let login = served.fleet_with(&["login", &served.url], &format!("{}\n", served.token));
+    assert_eq!(login.status.code(), Some(0));
+    let folder = served.folder.path();
+    for directory in 0..40 {
+        let place = folder.join(format!("a/d{directory}"));
+        fs::create_dir_all(&place).unwrap();
+        (0..40).for_each(|file| fs::write(place.join(format!("f{file}")), [7; 10_000]).unwrap());
+    }
+    let (source, target) = (folder.join("a/"), folder.join("b"));
+    let (source, target) = (source.display(), target.display());
+    served.done(&format!("relationships add home --group local -- copy {source} {target}"));
+    assert!(served.done("run start home --watch").contains("complete after"));
+    // A quarter has changed, and nothing of the rest is copied again.
+    for directory in 0..10 {
+        let path = |file: usize| folder.join(format!("a/d{directory}/f{file}"));
+        (0..40).for_each(|file| fs::write(path(file), [8; 10_001]).unwrap());
+    }
+    served.done("limits group local --rate 400K");
+    let run = served.done("run start home").trim().to_owned();
+    let (mut foretold, mut states) = (Vec::new(), 0);
+    let ended_ms = loop {
+        let now_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        let view = served.json(&format!("run show {run} --json"));
+        if let Some(ended) = view["ended_ms"].as_u64() {
+            assert_eq!(view["state"], "complete", "{view}");
+            break ended;
+        }
+        states += 1;
+        let forecast = &view["progress"]["forecast"];
+        if forecast.is_object() {
+            let time = |name: &str| forecast[name].as_u64().unwrap();
+            let done = forecast["done"].as_f64().unwrap();
+            assert!(time("p50_ms") <= time("p90_ms") && (0.0..=1.0).contains(&done), "{forecast}");
+            foretold.push((u64::try_from(now_ms).unwrap(), time("p50_ms"), done));
+        }
+        assert!(states < 2000, "it does not end: {view}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    println!("ended {ended_ms}: {foretold:?}");
+    assert!(foretold.len() > 5, "{foretold:?}");
+    // Halfway it is right but for some seconds.
+    let (now_ms, p50_ms, _) = foretold[foretold.len() / 2];
+    assert!(p50_ms.abs_diff(ended_ms) < 10_000 && p50_ms >= now_ms - 2000, "{ended_ms}: {foretold:?}");
+}
+
+/// Returns all texts of this name in a JSON document.
+fn texts<'a>(value: &'a Value, name: &str) -> Vec<&'a str> {
+    let own = value.get(name).and_then(Value::as_str);
+    let below: Vec<&Value> = match value {
+        Value::Object(fields) => fields.values().collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => Vec::new(),
+    };
+    own.into_iter().chain(below.into_iter().flat_map(|value| texts(value, name))).collect()
+}
+
+/// Returns the words of a query of Prometheus.
+fn query_words(query: &str) -> Vec<&str> {
+    query.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')).collect()
+}
+
+#[test]
+fn the_dashboard_shows_metrics_and_labels_that_there_are() {
+    let dashboard = include_str!("../../../contrib/grafana/hakobu-fleet.json");
+    let dashboard: Value = serde_json::from_str(dashboard).unwrap();
+    assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 36 && dashboard["id"].is_null());
+    assert!(dashboard["title"].is_string() && dashboard["uid"].is_string() && dashboard["time"].is_object());
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let source = variables.iter().find(|variable| variable["name"] == "datasource").unwrap();
+    assert_eq!((&source["type"], &source["query"]), (&Value::from("datasource"), &Value::from("prometheus")));
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut numbers: Vec<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert!(panels.len() > 10 && numbers.len() == panels.len());
+    for panel in panels {
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(panel["gridPos"].is_object() && panel["type"].is_string() && !targets.is_empty(), "{panel}");
+        for part in targets.iter().chain([panel]) {
+            assert_eq!(part["datasource"]["uid"], "${datasource}", "{part}");
+        }
+    }
+
+    let served = ServedFleet::start();
+    let login = served.fleet_with(&["login", &served.url], &format!("{}\n", served.token));
+    assert_eq!(login.status.code(), Some(0));
+    let token = served.json("tokens add --role viewer --json grafana")["secret"].as_str().unwrap().to_owned();
+    let client = FleetClient::new(&served.url, SecretBytes::new(token.into_bytes()), None).unwrap();
+    // A run that is under way while the metrics are read.
+    let folder = served.folder.path();
+    fs::create_dir(folder.join("a")).unwrap();
+    (0..50).for_each(|file| fs::write(folder.join(format!("a/f{file}")), [7; 50_000]).unwrap());
+    let (source, target) = (folder.join("a/"), folder.join("b"));
+    let (source, target) = (source.display(), target.display());
+    served.done(&format!("relationships add slow --group local --limit-rate 20K -- copy {source} {target}"));
+    served.done("run start slow");
+    let began = std::time::Instant::now();
+    let metrics = loop {
+        let metrics = String::from_utf8(client.get_bytes("/metrics").unwrap()).unwrap();
+        if metrics.contains("\nhakobu_fleet_bytes_per_second{") {
+            break metrics;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{metrics}");
+    };
+    let queries = texts(&dashboard, "expr").into_iter().chain(texts(&dashboard, "definition"));
+    let mut shown = 0;
+    for query in queries {
+        let words = query_words(query);
+        let names: Vec<_> = words.iter().filter(|word| word.starts_with("hakobu_")).collect();
+        assert!(!names.is_empty(), "{query}");
+        for name in names {
+            shown += 1;
+            let ends = [' ', '{'];
+            let is_of = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(ends));
+            let series = metrics.lines().find(is_of);
+            let series = series.unwrap_or_else(|| panic!("there is no {name}:\n{metrics}"));
+            for label in ["group", "state", "class"].iter().filter(|label| words.contains(label)) {
+                assert!(series.contains(&format!("{label}=\"")), "{query}: {series}");
+            }
+        }
+    }
+    assert!(shown > 15, "queries are found");
 }

@@ -1190,6 +1190,20 @@ export interface components {
             /** @description The location. */
             location: components["schemas"]["ByteText"];
         };
+        /** @description A property that the target could not keep. */
+        LossView: {
+            /**
+             * Format: int64
+             * @description The number of entries.
+             */
+            count: number;
+            /** @description One of the entries, below the root of that side; empty for the root itself. */
+            example: components["schemas"]["ByteText"];
+            /** @description The side of the example: `source` or `target`, whichever detected the loss. */
+            side: string;
+            /** @description The property, by the names of reports: `acl`, `xattr`, `hardlinks`, `holes`, `owner`, `setid`, `flags` or `times`. */
+            what: string;
+        };
         /**
          * @description The rule for starts that were missed.
          * @enum {string}
@@ -1442,6 +1456,8 @@ export interface components {
             };
             last_error?: components["schemas"]["Problem"] | null;
             limits?: components["schemas"]["LimitsSetting"] | null;
+            /** @description Properties that committed units could not keep at the target. */
+            losses: components["schemas"]["LossView"][];
             /** @description Locations and options. */
             request: components["schemas"]["RequestView"];
         };

@@ -122,6 +122,22 @@ export const en = {
   'credential.secret': 'Secret, as lines of NAME=VALUE',
   'credential.sealed': 'Sealed in the ledger',
 
+  // Losses
+  losses: 'Not kept at the target',
+  'losses.hint': 'The content was copied. These properties of entries were not, because the target cannot hold or set them.',
+  'losses.what': 'Property',
+  'losses.example': 'Example',
+  'side.source': 'at the source',
+  'side.target': 'at the target',
+  'loss.acl': 'access control lists',
+  'loss.xattr': 'extended attributes',
+  'loss.hardlinks': 'hard links',
+  'loss.holes': 'holes of sparse files',
+  'loss.owner': 'owner or group',
+  'loss.setid': 'set-ID bits or capabilities',
+  'loss.flags': 'immutable or append-only flags',
+  'loss.times': 'exact modification times',
+
   // Bottlenecks
   'limit.source_read': 'source read',
   'limit.target_write': 'target write',

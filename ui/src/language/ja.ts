@@ -124,6 +124,22 @@ export const ja: Record<keyof typeof en, string> = {
   'credential.secret': '秘密情報(NAME=VALUE の行)',
   'credential.sealed': '台帳に暗号化して保存',
 
+  // Losses
+  losses: 'コピー先で保持されなかった属性',
+  'losses.hint': '内容はコピーされました。以下の属性は、コピー先が保持または設定できないため、引き継がれていません。',
+  'losses.what': '属性',
+  'losses.example': '例',
+  'side.source': 'コピー元',
+  'side.target': 'コピー先',
+  'loss.acl': 'アクセス制御リスト(ACL)',
+  'loss.xattr': '拡張属性',
+  'loss.hardlinks': 'ハードリンク',
+  'loss.holes': 'スパースファイルの穴',
+  'loss.owner': '所有者またはグループ',
+  'loss.setid': 'set-ID ビットまたはケーパビリティ',
+  'loss.flags': '変更不可・追記専用の属性',
+  'loss.times': '正確な更新時刻',
+
   // Bottlenecks
   'limit.source_read': 'コピー元の読み取り',
   'limit.target_write': 'コピー先への書き込み',

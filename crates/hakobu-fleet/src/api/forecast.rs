@@ -13,8 +13,20 @@ const LONGEST_MS: f64 = 365.0 * 86_400_000.0;
 pub struct WorkAmount {
     /// Entries.
     pub entries: u64,
-    /// Bytes.
+    /// Bytes of files that are dealt with, those that are unchanged among them: a run in which little has changed is foretold from
+    /// one in which everything was new.
     pub bytes: u64,
+    /// Bytes that were read or kept.
+    pub moved_bytes: u64,
+}
+
+/// The rates of a run in one second or so.
+#[derive(Clone, Copy, Debug)]
+pub struct RunSample {
+    /// The rates that are shown.
+    pub shown: RateSample,
+    /// The bytes a second of files that are dealt with.
+    pub settled_per_second: u64,
 }
 
 impl WorkAmount {
@@ -22,16 +34,18 @@ impl WorkAmount {
     pub fn of(counters: &UnitCounters) -> Self {
         Self {
             entries: counters.entries_scanned,
-            bytes: counters.source_read_bytes.saturating_add(counters.bytes_kept),
+            bytes: counters.bytes_settled(),
+            moved_bytes: counters.source_read_bytes.saturating_add(counters.bytes_kept),
         }
     }
 }
 
-/// Returns the forecast of a run. Its rate is that of the last minutes: the median, and the one that nine of ten samples exceed.
+/// Returns the forecast of a run. Its rate is that of the last minutes: the median of means over some seconds, and the mean that
+/// nine of ten exceed. Work that is done in bursts has seconds without any.
 pub fn forecast(
     total: WorkAmount,
     done: WorkAmount,
-    samples: impl Iterator<Item = RateSample>,
+    samples: impl Iterator<Item = RunSample>,
     now_ms: u64,
 ) -> Option<RunForecast> {
     let samples: Vec<_> = samples.collect();
@@ -42,16 +56,25 @@ pub fn forecast(
     let left = |total: u64, done: u64| total.saturating_sub(done) as f64;
     let entries_left = left(total.entries.max(done.entries), done.entries);
     let bytes_left = left(total.bytes.max(done.bytes), done.bytes);
+    let entry_rates = means(samples.iter().map(|one| one.shown.entries_per_second));
+    let byte_rates = means(samples.iter().map(|one| one.settled_per_second));
     let end = |share: f64| {
-        let entries =
-            time_ms(entries_left, quantile(samples.iter().map(|one| one.entries_per_second), share))?;
-        let bytes = time_ms(bytes_left, quantile(samples.iter().map(|one| one.bytes_per_second), share))?;
+        let entries = time_ms(entries_left, quantile(entry_rates.iter().copied(), share))?;
+        let bytes = time_ms(bytes_left, quantile(byte_rates.iter().copied(), share))?;
         Some(now_ms.saturating_add(entries.max(bytes) as u64))
     };
     let (p50_ms, p90_ms) = (end(0.5)?, end(0.1)?);
     let share = |total: u64, done: u64| if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) };
     let done = share(total.entries, done.entries).min(share(total.bytes, done.bytes));
     Some(RunForecast { done, p50_ms, p90_ms: p90_ms.max(p50_ms) })
+}
+
+/// Returns the means of neighbouring values: of five, or of a tenth of all if that is more.
+fn means(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let values: Vec<u64> = values.collect();
+    let length = SAMPLES_MIN.max(values.len() / 10);
+    let mean = |some: &[u64]| some.iter().map(|value| u128::from(*value)).sum::<u128>() / length as u128;
+    values.windows(length).map(|some| u64::try_from(mean(some)).unwrap_or(u64::MAX)).collect()
 }
 
 /// Returns the time for so much at a rate; none if it is out of sight.
@@ -77,29 +100,59 @@ pub fn quantile(values: impl Iterator<Item = u64>, share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn samples(rates: &[(u64, u64)]) -> Vec<RateSample> {
-        let sample = |(at, rates): (usize, &(u64, u64))| RateSample {
-            at_ms: at as u64,
-            entries_per_second: rates.0,
-            bytes_per_second: rates.1,
+    fn samples(rates: &[(u64, u64)]) -> Vec<RunSample> {
+        let sample = |(at, rates): (usize, &(u64, u64))| RunSample {
+            shown: RateSample { at_ms: at as u64, entries_per_second: rates.0, bytes_per_second: 0 },
+            settled_per_second: rates.1,
         };
         rates.iter().enumerate().map(sample).collect()
     }
 
+    fn amount(entries: u64, bytes: u64) -> WorkAmount {
+        WorkAmount { entries, bytes, moved_bytes: 0 }
+    }
+
     #[test]
     fn the_slower_of_entries_and_bytes_decides() {
-        let total = WorkAmount { entries: 1000, bytes: 10_000 };
-        let done = WorkAmount { entries: 500, bytes: 1000 };
-        let even = samples(&[(100, 100); 6]);
-        let forecast = |samples: &[RateSample]| super::forecast(total, done, samples.iter().copied(), 1000);
+        let (total, done) = (amount(1000, 10_000), amount(500, 1000));
+        let even = samples(&[(100, 100); 12]);
+        let forecast = |samples: &[RunSample]| super::forecast(total, done, samples.iter().copied(), 1000);
         let found = forecast(&even).unwrap();
         assert_eq!((found.p50_ms, found.p90_ms), (91_000, 91_000));
         assert!((found.done - 0.1).abs() < 1e-9);
-        let uneven = samples(&[(100, 100), (100, 100), (100, 10), (100, 100), (100, 100), (100, 100)]);
+        let mut uneven = even.clone();
+        uneven[0].settled_per_second = 10;
         let found = forecast(&uneven).unwrap();
         assert!(found.p50_ms == 91_000 && found.p90_ms > 91_000, "{found:?}");
         assert_eq!(forecast(&even[..4]), None);
         assert_eq!(forecast(&samples(&[(0, 0); 6])), None, "nothing moves");
+    }
+
+    #[test]
+    fn work_in_bursts_is_foretold() {
+        let burst = |at: usize| if at.is_multiple_of(5) { (500, 500) } else { (0, 0) };
+        let bursts: Vec<_> = (0..60).map(burst).collect();
+        let bursts = samples(&bursts);
+        let found = forecast(amount(1000, 10_000), amount(500, 1000), bursts.into_iter(), 1000).unwrap();
+        assert!((80_000..=120_000).contains(&found.p50_ms), "{found:?}");
+        assert!((found.p50_ms..=120_000).contains(&found.p90_ms), "{found:?}");
+    }
+
+    #[test]
+    fn a_run_that_changes_little_is_foretold_from_one_that_copied_all() {
+        let first =
+            UnitCounters { entries_scanned: 1000, source_read_bytes: 1_000_000, ..Default::default() };
+        let delta = UnitCounters {
+            entries_scanned: 500,
+            source_read_bytes: 10,
+            bytes_unchanged: 499_990,
+            ..Default::default()
+        };
+        let delta = WorkAmount { entries: 500, ..WorkAmount::of(&delta) };
+        let rates = samples(&[(100, 100_000); 6]);
+        let found = forecast(WorkAmount::of(&first), delta, rates.into_iter(), 0).unwrap();
+        assert_eq!((found.p50_ms, found.p90_ms), (5_000, 5_000));
+        assert!((found.done - 0.5).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct RunGlimpse {
     pub limits: Option<LimitsSetting>,
     /// The brokers that work on it.
     pub brokers: Vec<RunBroker>,
+    /// The bytes of files that units under way have dealt with.
+    pub settled_bytes: u64,
     /// The numbers of units.
     pub units: RunUnits,
     /// The last error with which a broker returned a unit.
@@ -92,6 +94,11 @@ impl FleetGlimpse {
     }
 }
 
+/// Adds what a unit has dealt with.
+fn settled(sum: u64, progress: &crate::message::UnitProgress) -> u64 {
+    sum.saturating_add(progress.bytes_settled)
+}
+
 fn open_run(run: &ActiveRun) -> RunGlimpse {
     let mut brokers: Vec<RunBroker> = Vec::new();
     for (id, unit) in &run.leased {
@@ -120,6 +127,7 @@ fn open_run(run: &ActiveRun) -> RunGlimpse {
         is_paused: run.row.is_paused,
         limits: run.limits.clone(),
         brokers,
+        settled_bytes: run.leased.values().filter_map(|unit| unit.progress.as_ref()).fold(0, settled),
         units: units(&run.row, run.leased.len()),
         last_error: run.last_error.as_ref().map(Problem::from),
     }

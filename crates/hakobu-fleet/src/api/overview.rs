@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::fleet_view::BrokerView;
-use super::forecast::{WorkAmount, forecast};
+use super::forecast::{RunSample, WorkAmount, forecast};
 use super::glimpse::{FleetGlimpse, GLIMPSE_RELATIONSHIPS, RunGlimpse, open_state, units};
 use super::problem::Problem;
 use super::relationship_view::{RelationshipState, RelationshipSummary};
@@ -51,7 +51,7 @@ pub struct LiveRun {
     /// The run with its progress.
     pub view: RunView,
     /// The rates of the last minutes.
-    pub samples: VecDeque<RateSample>,
+    pub samples: VecDeque<RunSample>,
     before: Option<(u64, WorkAmount)>,
 }
 
@@ -251,11 +251,12 @@ impl FleetOverview {
                 u64::try_from(u128::from(now.saturating_sub(last)) * 1000 / u128::from(now_ms - at_ms))
                     .unwrap_or(u64::MAX)
             };
-            samples.push_back(RateSample {
+            let shown = RateSample {
                 at_ms: now_ms,
-                bytes_per_second: rate(done.bytes, last.bytes),
+                bytes_per_second: rate(done.moved_bytes, last.moved_bytes),
                 entries_per_second: rate(done.entries, last.entries),
-            });
+            };
+            samples.push_back(RunSample { shown, settled_per_second: rate(done.bytes, last.bytes) });
             if samples.len() > SAMPLES_MAX {
                 samples.pop_front();
             }
@@ -287,19 +288,19 @@ impl FleetOverview {
         &self,
         glimpse: &RunGlimpse,
         (found, done): (u64, WorkAmount),
-        samples: &VecDeque<RateSample>,
+        samples: &VecDeque<RunSample>,
     ) -> RunProgress {
         let last = || samples.iter().rev().take(RATE_SAMPLES);
         let mean = |of: fn(&RateSample) -> u64| {
             let count = last().count().max(1) as u64;
-            last().map(of).fold(0_u64, u64::saturating_add) / count
+            last().map(|sample| of(&sample.shown)).fold(0_u64, u64::saturating_add) / count
         };
         let entry = glimpse.row.relationship.and_then(|id| self.relationships.get(&id));
         let total = entry.and_then(|entry| entry.amount);
         RunProgress {
             entries_found: found,
             entries_done: done.entries,
-            bytes_done: done.bytes,
+            bytes_done: done.moved_bytes,
             bytes_per_second: mean(|sample| sample.bytes_per_second),
             entries_per_second: mean(|sample| sample.entries_per_second),
             limited_by: run_bottleneck(glimpse),
@@ -385,10 +386,11 @@ fn tell(events: &mut Vec<FleetEvent>, name: &'static str, data: &impl serde::Ser
 fn amounts(glimpse: &RunGlimpse) -> (u64, WorkAmount) {
     let counters = &glimpse.row.counters;
     let (mut found, mut done) = (counters.entries_scanned, WorkAmount::of(counters));
+    done.bytes = done.bytes.saturating_add(glimpse.settled_bytes);
     for lane in glimpse.brokers.iter().flat_map(|broker| &broker.units) {
         found = found.saturating_add(lane.entries_found);
         done.entries = done.entries.saturating_add(lane.entries_done);
-        done.bytes = done.bytes.saturating_add(lane.bytes_done);
+        done.moved_bytes = done.moved_bytes.saturating_add(lane.bytes_done);
     }
     (found, done)
 }

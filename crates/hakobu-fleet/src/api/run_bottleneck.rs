@@ -56,6 +56,7 @@ mod tests {
             is_paused: false,
             limits: None,
             brokers: units.iter().enumerate().map(broker).collect(),
+            settled_bytes: 0,
             units: RunUnits::default(),
             last_error: None,
         }

@@ -1,5 +1,6 @@
 //! Runs as the interface shows them.
 
+use hakobu_core::losses::Loss;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -204,10 +205,36 @@ pub struct RunDetail {
     pub brokers: Vec<RunBroker>,
     /// The limits that were set for it.
     pub limits: Option<LimitsSetting>,
+    /// Properties that committed units could not keep at the target.
+    pub losses: Vec<LossView>,
     /// The number of failures of each kind.
     pub failures_by_kind: std::collections::BTreeMap<String, u64>,
     /// The last error with which a broker returned a unit. Of a run that has ended, the error that ended it.
     pub last_error: Option<Problem>,
+}
+
+/// A property that the target could not keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LossView {
+    /// The property, by the names of reports: `acl`, `xattr`, `hardlinks`, `holes`, `owner`, `setid`, `flags` or `times`.
+    pub what: String,
+    /// The number of entries.
+    pub count: u64,
+    /// The side of the example: `source` or `target`, whichever detected the loss.
+    pub side: String,
+    /// One of the entries, below the root of that side; empty for the root itself.
+    pub example: ByteText,
+}
+
+impl From<&Loss> for LossView {
+    fn from(loss: &Loss) -> Self {
+        Self {
+            what: loss.what.name().to_owned(),
+            count: loss.count,
+            side: if loss.at_target { "target" } else { "source" }.to_owned(),
+            example: ByteText(loss.example.clone()),
+        }
+    }
 }
 
 /// An entry that failed.

@@ -15,7 +15,7 @@ use super::forecast::quantile;
 use super::listing::{JsonBody, ListPage, PathParts, QueryParts, page_items, position};
 use super::problem::{ApiError, ApiResult};
 use super::relationships::{RunNumber, run_started};
-use super::run_view::{RateSample, RequestView, RunDetail, RunState, RunView};
+use super::run_view::{LossView, RateSample, RequestView, RunDetail, RunState, RunView};
 use super::state::{ApiState, AuditedAction, refused};
 use crate::change::LedgerChange;
 use crate::failure::name_of_kind;
@@ -170,6 +170,7 @@ pub async fn show_run(
         request: RequestView::from(&request),
         brokers: live.map(|live| live.glimpse.brokers.clone()).unwrap_or_default(),
         limits: live.and_then(|live| live.glimpse.limits.clone()),
+        losses: row.losses.iter().map(LossView::from).collect(),
         failures_by_kind: kinds
             .into_iter()
             .map(|(kind, count)| (name_of_kind(kind).to_owned(), count))
@@ -190,7 +191,7 @@ pub async fn show_rates(
     PathParts(id): PathParts<RunId>,
 ) -> ApiResult<Json<ListPage<RateSample>>> {
     let overview = state.overview();
-    let samples = overview.runs.get(&id).map(|live| live.samples.iter().copied().collect());
+    let samples = overview.runs.get(&id).map(|live| live.samples.iter().map(|sample| sample.shown).collect());
     Ok(Json(ListPage::whole(samples.unwrap_or_default())))
 }
 

@@ -15,6 +15,7 @@ use crate::message::{
 };
 use crate::names::{BrokerName, GroupName};
 use crate::run::STEP_UNITS_MAX;
+use crate::run_losses::RunLosses;
 use crate::transition::{RefuseCause, UnitTransition};
 use crate::unit::{UNIT_ITEMS_MAX, UnitItem, UnitWork};
 use crate::unit_counters::UnitCounters;
@@ -246,7 +247,7 @@ pub(super) fn ends_a_run(error: &hakobu_core::Error) -> bool {
 
 /// Returns a result as the ledger takes it. Given work is divided into about so many units.
 fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
-    let CommittedWork { given, counters, ends, names, failures } = work;
+    let CommittedWork { given, counters, ends, names, failures, losses } = work;
     let mut items = Vec::new();
     for bytes in given {
         if let UnitWork::Items(more) = UnitWork::decode(&bytes)? {
@@ -258,16 +259,24 @@ fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
             STEP_UNITS_MAX * UNIT_ITEMS_MAX,
         )?;
     }
-    let counters: UnitCounters = serde_json::from_str(&counters).map_err(|error| {
-        let words = error.to_string();
-        hakobu_core::Error::new(hakobu_core::ErrorKind::Protocol, "reading the counters of a unit", words)
-    })?;
+    let misread = |during: &'static str| {
+        move |error: serde_json::Error| {
+            hakobu_core::Error::new(hakobu_core::ErrorKind::Protocol, during, error.to_string())
+        }
+    };
+    let counters: UnitCounters =
+        serde_json::from_str(&counters).map_err(misread("reading the counters of a unit"))?;
+    let losses = match &losses[..] {
+        "" => RunLosses::default(),
+        json => serde_json::from_str(json).map_err(misread("reading the losses of a unit"))?,
+    };
     Ok(UnitResult {
         children: divided(items, units),
         counters,
         open_directories: ends.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
         link_names: names.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
         failures: failures.into_iter().map(Into::into).collect(),
+        losses,
     })
 }
 

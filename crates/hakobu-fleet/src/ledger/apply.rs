@@ -328,6 +328,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
         self.change_run(run, |run| {
             run.units.committed = run.units.committed.saturating_add(1);
             run.counters.add(&result.counters);
+            run.losses.add(&result.losses);
         });
         self.offer(run, &result.children)
     }

@@ -19,7 +19,7 @@ use crate::unit::UnitRecord;
 
 /// The columns of [`run_row`].
 pub(super) const RUN_COLUMNS: &str = "id, relationship, broker_group, request, phase, step, cursor, units_added, units_committed, \
-     units_given_up, counters, failures, forecast, started, ended, outcome, paused, limits";
+     units_given_up, counters, failures, forecast, started, ended, outcome, paused, limits, losses";
 /// The columns of [`unit_record`], of the tables `unit` and `run`.
 pub(super) const UNIT_COLUMNS: &str =
     "unit.run, unit.id, run.broker_group, unit.epoch, unit.attempts, unit.broker, unit.deadline";
@@ -145,6 +145,7 @@ pub(super) fn run_row(row: &dyn LedgerRow) -> Result<RunRow> {
         outcome: outcome.is_some().then(|| named(row, 15, RunOutcome::from_name)).transpose()?,
         is_paused: number(row, 16)? != 0,
         limits: optional(row, 17)?,
+        losses: json(row, 18)?,
     })
 }
 

@@ -11,6 +11,7 @@ use hakobu_core::target_lease::TargetLease;
 
 use super::slot_figures::SlotFigures;
 use crate::message::{GrantedUnit, LeaseName, SentLimits, UnitProgress};
+use crate::unit_counters::UnitCounters;
 
 /// The part of a lease before its end in which nothing is changed any more: what was begun before has that long to be done.
 const MARGIN: u64 = 4;
@@ -53,6 +54,7 @@ pub struct BrokerUnit {
     entries: AtomicU64,
     bytes: AtomicU64,
     operations: AtomicU64,
+    settled: AtomicU64,
     done: AtomicU64,
     failures: AtomicU64,
     lanes: AtomicU64,
@@ -80,6 +82,7 @@ impl BrokerUnit {
             entries: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             operations: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
             done: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             lanes: AtomicU64::new(0),
@@ -147,6 +150,7 @@ impl BrokerUnit {
         self.entries.store(totals.entries_scanned, Relaxed);
         self.bytes.store(totals.target_written_bytes.max(totals.source_read_bytes), Relaxed);
         self.operations.store(totals.source_requests + totals.target_requests, Relaxed);
+        self.settled.store(UnitCounters::from(totals).bytes_settled(), Relaxed);
         let done = [
             totals.entries_created,
             totals.entries_updated,
@@ -170,6 +174,7 @@ impl BrokerUnit {
             entries: self.entries.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             operations: self.operations.load(Relaxed),
+            bytes_settled: self.settled.load(Relaxed),
             entries_done: self.done.load(Relaxed),
             failures: self.failures.load(Relaxed),
             lanes: u16::try_from(self.lanes.load(Relaxed)).unwrap_or(u16::MAX),

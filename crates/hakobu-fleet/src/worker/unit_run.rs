@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::job::{Mode, Removal};
+use hakobu_core::losses::LossKind;
 use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::prompts::NoPrompts;
 use hakobu_core::request::CopyRequest;
@@ -16,6 +17,7 @@ use super::broker_unit::{BrokerUnit, UnitControls};
 use super::granted_exchange::GrantedExchange;
 use super::unit_observer::UnitObserver;
 use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
+use crate::run_losses::RunLosses;
 use crate::run_request::{FleetRequest, RequestReader};
 use crate::sent_credentials::EndCredentials;
 use crate::unit_counters::UnitCounters;
@@ -71,7 +73,8 @@ impl BrokerWorker {
         let UnitControls { cancel, limits, .. } = cache.controls.clone();
         let mut environment = RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel, limits };
         let is_ending = || self.is_ending() || self.is_draining.load(Ordering::Acquire);
-        let (transfer, work) = match granted.work {
+        let is_owner_wanted = copy_request.preserve.owner;
+        let (mut transfer, work) = match granted.work {
             GrantedWork::Removal => (copy(&copy_request, &mut environment), CommittedWork::default()),
             GrantedWork::Verify => {
                 let comparing = CopyRequest { mode: Mode::Compare, deletion: None, ..copy_request };
@@ -84,6 +87,10 @@ impl BrokerWorker {
             }
         };
         state.count(&transfer.summary.counters);
+        if !is_owner_wanted {
+            // Nobody asked for owners.
+            transfer.summary.losses.retain(|loss| loss.what != LossKind::Owner);
+        }
         finished(transfer, &granted.work, (work, observer))
     }
 }
@@ -135,13 +142,18 @@ fn finished(
         return Err(fatal);
     }
     let all = UnitCounters::from(&transfer.summary.counters);
-    // Entries are counted by the units that copy. The others look at them again.
-    let counters = match granted {
-        GrantedWork::Removal => all.of_removal(),
-        GrantedWork::Verify => all.of_comparison(),
-        GrantedWork::Copy(_) | GrantedWork::Names(_) | GrantedWork::Ends { .. } => all,
+    // Entries are counted by the units that copy, and so is what they lose. The others look at them again.
+    let (counters, losses) = match granted {
+        GrantedWork::Removal => (all.of_removal(), RunLosses::default()),
+        GrantedWork::Verify => (all.of_comparison(), RunLosses::default()),
+        GrantedWork::Copy(_) | GrantedWork::Names(_) | GrantedWork::Ends { .. } => {
+            (all, RunLosses::new(&transfer.summary.losses))
+        }
     };
-    let counters = serde_json::to_string(&counters)
-        .map_err(|error| Error::new(ErrorKind::Io, "writing the counters of a unit", error.to_string()))?;
-    Ok(CommittedWork { counters, failures: observer.into_failures(), ..work })
+    let unwritten = |error: serde_json::Error| {
+        Error::new(ErrorKind::Io, "writing the result of a unit", error.to_string())
+    };
+    let counters = serde_json::to_string(&counters).map_err(unwritten)?;
+    let losses = serde_json::to_string(&losses).map_err(unwritten)?;
+    Ok(CommittedWork { counters, losses, failures: observer.into_failures(), ..work })
 }

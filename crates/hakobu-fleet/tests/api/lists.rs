@@ -2,6 +2,7 @@
 
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Failure;
+use hakobu_core::losses::{Loss, LossKind};
 use hakobu_fleet::api::ApiSettings;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange, UnitResult};
 use hakobu_fleet::control_plane::ControlPlane;
@@ -11,6 +12,7 @@ use hakobu_fleet::ids::{Epoch, RunId, UnitKey};
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::relationship::Relationship;
 use hakobu_fleet::run::{NewRun, RunEnd, RunOutcome};
+use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::token::TokenRole;
 use hakobu_fleet::transition::UnitTransition;
 use hakobu_fleet::unit::UnitWork;
@@ -157,7 +159,10 @@ fn failed_run(plane: &ControlPlane, failures: usize) -> RunId {
         let path = format!("dir{}/file{number}", number % 7).into_bytes();
         FailureRow::new(0, &Failure { path, error: Error::new(kind, "reading", "denied") })
     };
-    let result = UnitResult { failures: (0..failures).map(failure).collect(), ..UnitResult::default() };
+    let loss = |what, count| Loss { what, count, at_target: true, example: b"d\xff".to_vec() };
+    let losses = RunLosses::new(&[loss(LossKind::Owner, 3), loss(LossKind::Acl, 1)]);
+    let failures = (0..failures).map(failure).collect();
+    let result = UnitResult { failures, losses, ..UnitResult::default() };
     let epoch: Epoch = epoch.next().unwrap();
     let commit = LedgerChange::Commit { key, broker, epoch, result: Box::new(result) };
     assert_eq!(plane.handle().apply(commit).unwrap(), LedgerAnswer::Committed);
@@ -176,6 +181,10 @@ fn a_hundred_thousand_failures_are_listed_and_tried_again() {
     let detail = server.get(&path, &token).json();
     assert_eq!((&detail["state"], &detail["failures"]), (&json!("failed"), &json!(100_000)), "{detail}");
     assert_eq!(detail["failures_by_kind"], json!({"not_found": 10_000, "permission_denied": 90_000}));
+    let example = json!({"base64": "ZP8=", "text": "d\\xff"});
+    let loss =
+        |what: &str, count: u64| json!({"what": what, "count": count, "side": "target", "example": example});
+    assert_eq!(detail["losses"], json!([loss("acl", 1), loss("owner", 3)]));
     let failures = |query: &str| all(&server, &format!("{path}/failures?limit=1000&{query}"), &token);
     let everything = failures("");
     assert_eq!(everything.len(), 100_000);

@@ -3,5 +3,6 @@
 
 mod credentials;
 mod fleet;
+mod losses;
 mod tests;
 mod trees;

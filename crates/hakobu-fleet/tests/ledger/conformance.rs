@@ -173,6 +173,7 @@ fn a_commit_adds_everything_at_once(ledger: &mut dyn Ledger) {
         open_directories: vec![open_directory("a"), open_directory(""), open_directory("a")],
         link_names: vec![link_name(9, "e"), link_name(9, "f")],
         failures: vec![failure(ErrorKind::PermissionDenied, b"g\xff\n")],
+        losses: losses(),
     };
     assert_eq!(apply(ledger, commit_change(key, "one", leased.epoch, result)), LedgerAnswer::Committed);
     let ready = ledger.ready_units(run, None, 9).unwrap();
@@ -181,6 +182,7 @@ fn a_commit_adds_everything_at_once(ledger: &mut dyn Ledger) {
     let record = ledger.run(run).unwrap().unwrap();
     assert_eq!((record.units.added, record.units.committed, record.failures), (3, 1, 1));
     assert_eq!(record.counters.bytes_scanned, u64::MAX);
+    assert_eq!(record.losses, losses());
     let links = ledger.link_pack(run, None, PackLimits::default()).unwrap().unwrap();
     assert_eq!((links.groups.len(), links.groups[0].names.len(), links.groups[0].names[0].size), (1, 2, 5));
     assert_eq!(links.groups[0].inode.file_system, u64::MAX);

@@ -14,6 +14,7 @@ use hakobu_fleet::ledger::sqlite::backup::{back_up_file, restore};
 use hakobu_fleet::ledger::sqlite::{SCHEMA_VERSION, SqliteLedger};
 use hakobu_fleet::link_name::PackLimits;
 use hakobu_fleet::run::RunPhase;
+use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::transition::UnitRefusal;
 use hakobu_testkit::slow_fs::SlowFs;
 use rusqlite::Connection;
@@ -42,6 +43,7 @@ fn a_ledger_of_the_first_version_is_brought_to_this_one() {
     ledger.check_integrity().unwrap();
     let run = ledger.open_runs().unwrap().pop().unwrap();
     assert_eq!((run.phase, run.units.open(), run.counters.entries_created), (RunPhase::Copy, 2, 12));
+    assert_eq!(run.losses, RunLosses::default());
     let ready = ledger.ready_units(run.id, None, 9).unwrap();
     assert_eq!(ledger.work(ready[0].key).unwrap(), Some(work(&["a/b"])));
     let leased = ledger.leased_units(None, 9).unwrap();

@@ -72,6 +72,7 @@ fn result(bits: u8) -> UnitResult {
         open_directories: if is_set(1) { vec![open_directory("a"), open_directory("a/x")] } else { vec![] },
         link_names: if is_set(2) { vec![link_name(u64::MAX, "a/x/l"), link_name(3, "a/m")] } else { vec![] },
         failures: if is_set(3) { vec![failure(ErrorKind::Io, b"a/x\xff")] } else { vec![] },
+        losses: if is_set(3) { losses() } else { Default::default() },
     }
 }
 

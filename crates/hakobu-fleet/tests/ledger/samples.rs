@@ -3,6 +3,7 @@
 use hakobu_core::entry::Inode;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Failure;
+use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::path::EntryPath;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange, UnitResult};
 use hakobu_fleet::failure::FailureRow;
@@ -13,6 +14,7 @@ use hakobu_fleet::link_name::LinkNameRow;
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::open_directory::OpenDirectoryRow;
 use hakobu_fleet::run::{NewRun, RunEnd, RunOutcome};
+use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::transition::UnitTransition;
 use hakobu_fleet::unit::{UnitItem, UnitWork};
 
@@ -101,6 +103,12 @@ pub fn link_name(number: u64, text: &str) -> LinkNameRow {
         path: path(text),
         detail: text.as_bytes().to_vec(),
     }
+}
+
+/// Returns losses of two kinds.
+pub fn losses() -> RunLosses {
+    let loss = |what, count, example: &[u8]| Loss { what, count, at_target: true, example: example.to_vec() };
+    RunLosses::new(&[loss(LossKind::Owner, 3, b"a/x\xff\0"), loss(LossKind::Acl, 1, b"")])
 }
 
 pub fn failure(kind: ErrorKind, bytes: &[u8]) -> FailureRow {

@@ -149,6 +149,7 @@ impl SimulatedBroker {
             entries: unit.files,
             bytes: 0,
             operations: unit.files,
+            bytes_settled: 0,
             entries_done: unit.files,
             failures: 0,
             lanes: 1,

@@ -1,5 +1,6 @@
 //! The page of the control plane has words for everything that the program names.
 
+use hakobu_core::losses::LossKind;
 use hakobu_core::report::bottleneck_names;
 
 use super::read;
@@ -13,6 +14,17 @@ fn the_page_has_words_for_each_bottleneck() {
         for name in &names {
             let key = format!("\n  'limit.{}': ", name.replace(' ', "_").replace('\'', ""));
             assert!(words.contains(&key), "{language}.ts has no words for the bottleneck \"{name}\"");
+        }
+    }
+}
+
+#[test]
+fn the_page_has_words_for_each_loss() {
+    for language in ["en", "ja"] {
+        let words = read(format!("ui/src/language/{language}.ts"));
+        for kind in LossKind::ALL {
+            let key = format!("\n  'loss.{}': ", kind.name());
+            assert!(words.contains(&key), "{language}.ts has no words for {kind:?}");
         }
     }
 }

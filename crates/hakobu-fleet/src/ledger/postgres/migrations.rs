@@ -7,8 +7,9 @@ use crate::ledger::rows::column;
 
 const DURING: &str = "opening the ledger";
 /// The steps: the first makes version 1 of nothing. One that was in a release is never changed.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("../../../migrations/postgres/0001.sql"),
+    include_str!("../../../migrations/postgres/0002.sql"),
     include_str!("../../../migrations/postgres/0003.sql"),
 ];
 

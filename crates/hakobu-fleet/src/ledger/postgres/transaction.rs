@@ -174,7 +174,7 @@ impl Tables for PostgresTransaction<'_> {
     fn update_run(&mut self, run: &RunRow) -> Result<()> {
         let sql = "UPDATE run SET phase = $1, step = $2, cursor = $3, units_added = $4, units_committed = $5, \
                    units_given_up = $6, counters = $7, failures = $8, forecast = $9, ended = $10, outcome = $11, paused = $12, \
-                   limits = $13 WHERE id = $14";
+                   limits = $13, losses = $14 WHERE id = $15";
         let values = values![
             run.phase.name(),
             signed(run.step),
@@ -189,6 +189,7 @@ impl Tables for PostgresTransaction<'_> {
             run.outcome.map(|outcome| outcome.name()),
             i64::from(run.is_paused),
             run.limits.as_deref().map(storable),
+            json(&run.losses)?,
             run.id.signed(),
         ];
         self.execute(sql, values);

@@ -81,7 +81,8 @@ impl Tables for OpenTransaction<'_> {
 
     fn update_run(&mut self, run: &RunRow) -> Result<()> {
         let sql = "UPDATE run SET phase = ?, step = ?, cursor = ?, units_added = ?, units_committed = ?, units_given_up = ?, \
-                   counters = ?, failures = ?, forecast = ?, ended = ?, outcome = ?, paused = ?, limits = ? WHERE id = ?";
+                   counters = ?, failures = ?, forecast = ?, ended = ?, outcome = ?, paused = ?, limits = ?, \
+                   losses = ? WHERE id = ?";
         let values = params![
             run.phase.name(),
             signed(run.step),
@@ -96,6 +97,7 @@ impl Tables for OpenTransaction<'_> {
             run.outcome.map(|outcome| outcome.name()),
             i64::from(run.is_paused),
             run.limits,
+            json(&run.losses)?,
             run.id.signed(),
         ];
         self.execute(sql, values)

@@ -5,13 +5,15 @@ use std::fmt::Write;
 
 use hakobu_core::error::Result;
 use hakobu_fleet::api::relationships::RunNumber;
-use hakobu_fleet::api::run_view::{FailureView, RunComparison, RunDetail, RunView};
+use hakobu_fleet::api::run_view::{FailureView, LossView, RunComparison, RunDetail, RunView};
 use hakobu_fleet::client::FleetClient;
 
 use super::arguments::RunVerbs;
 use super::printing::{NOTHING, bytes, count, json_lines, json_object, name_of, span, table, text, time};
 use super::relationships::named;
 use super::watching::progress_words;
+use crate::language::Language;
+use crate::report::words::loss_name;
 
 /// Carries out an action; returns what is to be printed.
 pub(super) fn run(client: &FleetClient, verb: &RunVerbs, json: bool) -> Result<String> {
@@ -128,6 +130,9 @@ fn shown(detail: &RunDetail) -> String {
         ),
     ];
     let mut shown: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
+    for loss in &detail.losses {
+        let _ = writeln!(shown, "{:<13} {}", "not preserved", loss_words(loss));
+    }
     if let Some(error) = &detail.last_error {
         let _ = writeln!(shown, "{:<13} {}", "last error", error.message);
         if let Some(hint) = &error.hint {
@@ -153,6 +158,14 @@ fn shown(detail: &RunDetail) -> String {
         shown.push_str(&table(["BROKER", "UNIT", "TIME", "ENTRIES", "BYTES", "LANES", "LIMITED BY"], lanes));
     }
     shown
+}
+
+/// Describes a property that the target could not keep.
+fn loss_words(loss: &LossView) -> String {
+    // The top of a tree has no name of its own.
+    let example = if loss.example.0.is_empty() { ".".to_owned() } else { text(&loss.example) };
+    let what = loss_name(&loss.what, Language::En);
+    format!("{what} of {}, such as {example} at the {}", Language::En.entries(loss.count), loss.side)
 }
 
 fn failure_table(failures: &[FailureView]) -> String {
@@ -190,4 +203,24 @@ fn compared_words(compared: &RunComparison) -> String {
         }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_fleet::api::byte_text::ByteText;
+
+    use super::*;
+
+    #[test]
+    fn losses_are_told_as_a_copy_tells_them() {
+        let loss = |example: &[u8]| LossView {
+            what: "acl".to_owned(),
+            count: 1200,
+            side: "source".to_owned(),
+            example: ByteText(example.to_vec()),
+        };
+        let words = loss_words(&loss(b"a\xff/b"));
+        assert_eq!(words, "access control lists of 1 200 entries, such as a\\xff/b at the source");
+        assert!(loss_words(&loss(b"")).contains("such as . at"));
+    }
 }
