@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fresh, relationship, tree } from './fleet'
 import { accessible, expect, goTo, test } from './page'
 import { api, plane } from './server'
+import { bucket } from './store'
 
 interface View {
   id: number
@@ -134,6 +135,42 @@ test('names that are not UTF-8 are browsed and kept', async ({ admin }) => {
   const view = await api<{ relationship: { request: { sources: { base64: string }[] } } }>('GET', `/api/v1/relationships/${id}`)
   const bytes = Buffer.from(view.relationship.request.sources[0]?.base64 ?? '', 'base64')
   expect(bytes.at(-1)).toBe(0xe9)
+})
+
+test('a bucket is browsed with credentials that are typed, and with those that are sealed', async ({ admin }) => {
+  const store = await bucket()
+  const secret = `AWS_ACCESS_KEY_ID=${store.accessKey}\nAWS_SECRET_ACCESS_KEY=${store.secretKey}`
+  const name = fresh('from a bucket')
+  await goTo(admin, 'relationships/new')
+  await admin.getByLabel('Name').fill(name)
+  await admin.getByLabel('Group').fill('local')
+  await admin.getByRole('textbox', { name: 'Source' }).fill('s3://bucket/')
+  await admin.getByRole('textbox', { name: 'Target' }).fill(join(plane().folder, fresh('target')))
+  await admin.getByRole('button', { name: 'Next' }).click()
+  await admin.getByText('Object stores').click()
+  await admin.getByLabel('Endpoint').fill(store.endpoint)
+  await admin.getByLabel('Region').fill('us-east-1')
+  await admin.getByRole('button', { name: 'Add credentials' }).click()
+  await admin.getByLabel('Kind of credentials').selectOption('Secret, as lines of NAME=VALUE')
+  await admin.getByRole('textbox', { name: 'Secret, as lines of NAME=VALUE' }).fill(secret)
+  await admin.getByRole('button', { name: 'Locations' }).click()
+  const browse = async () => {
+    await admin.getByRole('button', { name: 'Browse: Source' }).click()
+    await expect(admin.getByRole('dialog').getByRole('button', { name: 'photos' })).toBeVisible()
+    await admin.getByRole('button', { name: 'Choose this directory' }).click()
+    await admin.getByRole('button', { name: 'Test the connection' }).click()
+    await expect(admin.getByTestId('test')).toContainText('reachable; will be created')
+    await expect(admin.getByTestId('test')).not.toContainText('✕')
+  }
+  await browse()
+  for (let step = 0; step < 4; step += 1) await admin.getByRole('button', { name: 'Next' }).click()
+  await admin.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(admin.getByRole('heading', { name, level: 1 })).toBeVisible()
+  const id = Number(/relationships\/(\d+)/.exec(admin.url())?.[1])
+  await goTo(admin, `relationships/${id}/edit`)
+  await expect(admin.getByLabel('Name')).toHaveValue(name)
+  await browse()
+  store.stop()
 })
 
 test('a relationship is removed after a question', async ({ admin }) => {

@@ -33,6 +33,6 @@ mod state;
 mod timed_stream;
 
 pub use router::document;
-pub use server::serve;
+pub use server::{listen, serve};
 pub use standby::serve_standby;
 pub use state::{ApiSettings, ApiState};

@@ -11,6 +11,8 @@ use utoipa::ToSchema;
 use crate::api::byte_text::ByteText;
 use crate::api::problem::Problem;
 use crate::api::run_view::RequestView;
+use crate::run_request::{FleetRequest, LocationText};
+use crate::sent_credentials::EndCredentials;
 
 /// The maximum number of entries that browsing returns.
 pub const BROWSE_ENTRIES_MAX: usize = 2000;
@@ -27,6 +29,12 @@ pub enum Errand {
     Browse {
         /// The location, as on the command line.
         location: ByteText,
+        /// Options for reaching it, as `--endpoint` and `--region`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        arguments: Vec<String>,
+        /// True if it is to be a target: credentials may be for one end alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_target: bool,
     },
     /// Connects to the sources and the target, and looks at them.
     Test {
@@ -53,6 +61,25 @@ impl Errand {
             Self::Test { .. } => "test",
             Self::Preview { .. } => "preview",
             Self::Probe { .. } => "probe",
+        }
+    }
+
+    /// Returns locations and options as a run would have them. Where a location is browsed, the root stands for the other end.
+    pub fn request(&self) -> FleetRequest {
+        match self {
+            Self::Test { request } | Self::Preview { request } | Self::Probe { request } => {
+                FleetRequest::from(request.clone())
+            }
+            Self::Browse { location, arguments, is_target } => {
+                let (browsed, other) = (location.clone().into(), LocationText(b"/".to_vec()));
+                let (source, target) = if *is_target { (other, browsed) } else { (browsed, other) };
+                FleetRequest {
+                    sources: vec![source],
+                    target,
+                    arguments: arguments.clone(),
+                    ..FleetRequest::default()
+                }
+            }
         }
     }
 
@@ -170,9 +197,14 @@ pub struct ErrandView {
 
 /// Carries out errands.
 pub trait ErrandRunner: Send + Sync {
-    /// Carries out an errand. It runs no command of whoever asks, and looks at nothing but what locations name.
+    /// Carries out an errand, with credentials in place of those of the broker. It runs no command of whoever asks, and looks at nothing but what locations name.
     ///
     /// # Errors
     /// Those of the locations; `Cancelled` soon after `cancel` is set.
-    fn run(&self, errand: &Errand, cancel: &Arc<AtomicBool>) -> Result<ErrandResult>;
+    fn run(
+        &self,
+        errand: &Errand,
+        credentials: EndCredentials,
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<ErrandResult>;
 }

@@ -8,6 +8,8 @@ use crate::api::problem::Problem;
 use crate::errand::{Errand, ErrandResult, ErrandState, ErrandView, RESULT_BYTES_MAX};
 use crate::message::{ErrandAnswer, SentErrand};
 use crate::names::{BrokerName, GroupName};
+use crate::relationship::CredentialReference;
+use crate::sent_credentials::SentCredential;
 
 /// The maximum number of errands that are remembered.
 const ERRANDS_MAX: usize = 256;
@@ -30,6 +32,7 @@ struct ErrandRow {
     group: GroupName,
     broker: Option<BrokerName>,
     errand: Errand,
+    credentials: Vec<CredentialReference>,
     /// The time by the leader's clock at which it fails, or, after its end, is forgotten.
     until_ms: u64,
 }
@@ -48,11 +51,16 @@ impl ErrandDesk {
         matches!(row.view.state, ErrandState::Waiting | ErrandState::Running)
     }
 
-    /// Takes an errand for the brokers of a group. Returns its number, which is above `first`.
+    /// Takes an errand with its credentials for the brokers of a group. Returns its number, which is above `first`.
     ///
     /// # Errors
     /// `TimedOut` if too many wait.
-    pub fn add(&mut self, group: GroupName, errand: Errand, (first, now_ms): (u64, u64)) -> Result<u64> {
+    pub fn add(
+        &mut self,
+        group: GroupName,
+        (errand, credentials): (Errand, Vec<CredentialReference>),
+        (first, now_ms): (u64, u64),
+    ) -> Result<u64> {
         self.expire(now_ms);
         let open = self.rows.values().filter(|row| row.group == group && Self::is_open(row)).count();
         if open >= OPEN_MAX {
@@ -79,7 +87,7 @@ impl ErrandDesk {
             error: None,
         };
         let until_ms = now_ms.saturating_add(TAKEN_WITHIN_MS);
-        self.rows.insert(self.last, ErrandRow { view, group, broker: None, errand, until_ms });
+        self.rows.insert(self.last, ErrandRow { view, group, broker: None, errand, credentials, until_ms });
         self.changed.push(self.last);
         Ok(self.last)
     }
@@ -128,8 +136,14 @@ impl ErrandDesk {
         changed.iter().filter_map(|id| self.rows.get(id)).map(|row| row.view.clone()).collect()
     }
 
-    /// Returns errands that a broker is to begin with.
-    pub fn give(&mut self, group: &GroupName, broker: &BrokerName, now_ms: u64) -> Vec<SentErrand> {
+    /// Returns errands that a broker is to begin with. `seal` returns the credentials of the errand with a number for it; an
+    /// errand whose credentials it cannot have fails.
+    pub fn give(
+        &mut self,
+        (group, broker): (&GroupName, &BrokerName),
+        now_ms: u64,
+        seal: impl Fn(&[CredentialReference], u64) -> Result<Vec<SentCredential>>,
+    ) -> Vec<SentErrand> {
         self.expire(now_ms);
         let own = |row: &&ErrandRow| row.broker.as_ref() == Some(broker) && Self::is_open(row);
         let busy = self.rows.values().filter(own).count();
@@ -137,7 +151,7 @@ impl ErrandDesk {
             .rows
             .iter_mut()
             .filter(|(_, row)| row.group == *group && row.view.state == ErrandState::Waiting);
-        let mut sent = Vec::new();
+        let (mut sent, mut failed) = (Vec::new(), Vec::new());
         for (id, row) in waiting.take(BROKER_ERRANDS_MAX.saturating_sub(busy)) {
             let Ok(errand) = serde_json::to_string(&row.errand) else { continue };
             row.broker = Some(broker.clone());
@@ -145,9 +159,13 @@ impl ErrandDesk {
             row.view.state = ErrandState::Running;
             let limit_ms = row.errand.limit_ms();
             row.until_ms = now_ms.saturating_add(limit_ms).saturating_add(ANSWER_MS);
-            sent.push(SentErrand { id: *id, limit_ms, errand });
+            match seal(&row.credentials, *id) {
+                Ok(credentials) => sent.push(SentErrand { id: *id, limit_ms, errand, credentials }),
+                Err(error) => failed.push((*id, Problem::from(&error))),
+            }
             self.changed.push(*id);
         }
+        failed.into_iter().for_each(|(id, problem)| self.end(id, Err(problem), now_ms));
         sent
     }
 
@@ -179,8 +197,9 @@ mod tests {
     use super::*;
     use crate::api::byte_text::ByteText;
 
-    fn browse() -> Errand {
-        Errand::Browse { location: ByteText(b"/a".to_vec()) }
+    fn browse() -> (Errand, Vec<CredentialReference>) {
+        let location = ByteText(b"/a".to_vec());
+        (Errand::Browse { location, arguments: Vec::new(), is_target: false }, Vec::new())
     }
 
     #[test]
@@ -199,5 +218,33 @@ mod tests {
         assert_eq!(desk.rows[&ids[0]].view.state, ErrandState::Done);
         desk.expire(TAKEN_WITHIN_MS + KEPT_MS);
         assert!(desk.rows.is_empty());
+    }
+
+    #[test]
+    fn an_errand_goes_to_its_group_with_its_credentials_or_fails() {
+        let mut desk = ErrandDesk::default();
+        let (group, other) = (GroupName::new("a").unwrap(), GroupName::new("b").unwrap());
+        let broker = BrokerName::new("one").unwrap();
+        let named = |name: &str| vec![CredentialReference::Environment(name.to_owned())];
+        let good = desk.add(group.clone(), (browse().0, named("GOOD")), (0, 0)).unwrap();
+        let bad = desk.add(group.clone(), (browse().0, named("BAD")), (0, 0)).unwrap();
+        let seal = |references: &[CredentialReference], id: u64| match references {
+            [CredentialReference::Environment(name)] if name == "GOOD" => {
+                Ok(vec![SentCredential::Environment(format!("{name} {id}"))])
+            }
+            _ => Err(Error::new(ErrorKind::Unauthenticated, DURING, "they cannot be opened")),
+        };
+        assert!(desk.give((&other, &broker), 0, seal).is_empty());
+        let sent = desk.give((&group, &broker), 0, seal);
+        let credentials = vec![SentCredential::Environment(format!("GOOD {good}"))];
+        assert_eq!(
+            sent.iter().map(|errand| (errand.id, &errand.credentials)).collect::<Vec<_>>(),
+            [(good, &credentials)]
+        );
+        let failed = desk.view(bad).unwrap();
+        assert_eq!(
+            (failed.state, &*failed.error.as_ref().unwrap().kind),
+            (ErrandState::Failed, "unauthenticated")
+        );
     }
 }

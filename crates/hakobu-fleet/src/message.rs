@@ -288,6 +288,15 @@ pub struct SentErrand {
     pub limit_ms: u64,
     /// The JSON of a [`crate::errand::Errand`].
     pub errand: String,
+    /// The credentials.
+    pub credentials: Vec<SentCredential>,
+}
+
+impl SentErrand {
+    /// Returns the purpose for which the credentials of an errand are sealed.
+    pub fn credentials_purpose(id: u64) -> String {
+        format!("credentials of errand {id}")
+    }
 }
 
 /// The answer to an errand.

@@ -101,19 +101,21 @@ impl Relationship {
             }
             check_at_most("the bytes of a location", location.len(), LOCATION_BYTES_MAX)?;
         }
-        check_at_most("the credentials of a relationship", self.credentials.len(), CREDENTIALS_MAX)?;
-        for credential in &self.credentials {
-            check_at_most(
-                "the bytes of a reference to credentials",
-                credential.text().len(),
-                CREDENTIAL_BYTES_MAX,
-            )?;
-        }
+        check_references(&self.credentials)?;
         check_setting("the options of a relationship", Some(&self.options))?;
         check_setting("the schedule of a relationship", self.schedule.as_deref())?;
         check_setting("the limits of a relationship", self.limits.as_deref())?;
         check_setting("the notification of a relationship", self.notification.as_deref())
     }
+}
+
+/// Checks the number and the lengths of references to credentials.
+pub(crate) fn check_references(credentials: &[CredentialReference]) -> Result<()> {
+    check_at_most("the references to credentials", credentials.len(), CREDENTIALS_MAX)?;
+    credentials.iter().try_for_each(|credential| {
+        let length = credential.text().len();
+        check_at_most("the bytes of a reference to credentials", length, CREDENTIAL_BYTES_MAX)
+    })
 }
 
 /// Checks that a setting is JSON of a bounded length.

@@ -118,6 +118,22 @@ impl CredentialReader {
     }
 }
 
+/// Reads credentials with the reader of a broker, if it has one.
+///
+/// # Errors
+/// `Unsupported` without a reader, and those of [`CredentialReader::read`].
+pub fn read_credentials(
+    reader: Option<&CredentialReader>,
+    sent: &[SentCredential],
+    purpose: &str,
+) -> Result<EndCredentials> {
+    match reader {
+        _ if sent.is_empty() => Ok(EndCredentials::default()),
+        Some(reader) => reader.read(sent, purpose),
+        None => Err(Error::new(ErrorKind::Unsupported, DURING, "this broker reads none")),
+    }
+}
+
 /// Checks the content of a secret before it is sealed.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use crate::api::{ApiSettings, ApiState, serve, serve_standby};
+use crate::api::{ApiSettings, ApiState, listen, serve, serve_standby};
 use crate::api_token::ApiToken;
 use crate::bus::nats::leader::{NatsGroup, NatsLeaderBus};
 use crate::bus::{BrokerBus, CallSink, LeaderBus};
@@ -116,8 +116,7 @@ impl ControlService {
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("starting the interface", &error))?;
-        let listener = std::net::TcpListener::bind(settings.listen).map_err(at)?;
-        listener.set_nonblocking(true).map_err(at)?;
+        let listener = listen(settings.listen).map_err(at)?;
         let address = listener.local_addr().map_err(at)?;
         let page = url(certificate.is_some(), settings.hosts.first(), address);
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);

@@ -65,7 +65,7 @@ pub struct BrokerWorker {
     observer: Arc<dyn Observer + Send + Sync>,
     units: Mutex<Vec<Arc<BrokerUnit>>>,
     errands: ErrandThreads,
-    credentials: Option<CredentialReader>,
+    credentials: Option<Arc<CredentialReader>>,
     is_draining: AtomicBool,
     /// Asks it to finish what it has, and to end.
     ending: Arc<AtomicBool>,
@@ -106,10 +106,10 @@ impl BrokerWorker {
         self
     }
 
-    /// Has it read credentials, which units may need.
+    /// Has it read credentials, which units and errands may need.
     #[must_use]
     pub fn with_credentials(mut self, reader: CredentialReader) -> Self {
-        self.credentials = Some(reader);
+        self.credentials = Some(Arc::new(reader));
         self
     }
 
@@ -166,7 +166,7 @@ impl BrokerWorker {
                 slots: self.settings.slots,
                 is_ending: self.is_ending(),
                 units: units.iter().map(|unit| unit.progress(self.clock.elapsed_ms())).collect(),
-                key: self.credentials.as_ref().map(CredentialReader::public),
+                key: self.credentials.as_ref().map(|reader| reader.public()),
             };
             let words = match self.ask_within(BrokerRequest::Report(report), REPORT_LIMIT) {
                 Ok((LeaderAnswer::Orders(orders), asked_ms)) => {
@@ -212,7 +212,7 @@ impl BrokerWorker {
     fn begin_errand(&self, errand: SentErrand, now_ms: u64) {
         let WorkerSettings { name, process, .. } = &self.settings;
         let (bus, broker, process) = (self.bus.clone(), name.clone(), *process);
-        self.errands.begin(errand, now_ms, move |answer| {
+        self.errands.begin((errand, self.credentials.clone()), now_ms, move |answer| {
             let request = BrokerRequest::ErrandDone(Box::new(answer));
             let Ok(bytes) = encode(&BrokerCall { broker, process, request }) else { return };
             for _attempt in 0..ANSWER_ATTEMPTS {

@@ -15,42 +15,48 @@ use hakobu_core::request::CopyRequest;
 use hakobu_core::store_settings::StoreSettings;
 use hakobu_fleet::api::byte_text::ByteText;
 use hakobu_fleet::api::problem::Problem;
-use hakobu_fleet::api::run_view::RequestView;
 use hakobu_fleet::errand::{
     BROWSE_ENTRIES_MAX, BrowseEntry, Errand, ErrandResult, ErrandRunner, LocationTest, PREVIEW_CHANGES_MAX,
     PreviewChange,
 };
-use hakobu_fleet::run_request::{FleetRequest, RequestReader};
+use hakobu_fleet::run_request::RequestReader;
+use hakobu_fleet::sent_credentials::EndCredentials;
 use hakobu_transfer::list::{self, LsRequest};
 use hakobu_transfer::probe::{self, ProbeRequest};
 
 use crate::commands::ls::kind_name;
 use crate::commands::probe::{json, store_json};
-use crate::fleet_reader::{FleetReader, check_location};
+use crate::fleet_reader::FleetReader;
 use crate::run;
 
 /// Carries out errands in this process.
 pub struct LocalErrands;
 
 impl ErrandRunner for LocalErrands {
-    fn run(&self, errand: &Errand, cancel: &Arc<AtomicBool>) -> Result<ErrandResult> {
+    fn run(
+        &self,
+        errand: &Errand,
+        credentials: EndCredentials,
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<ErrandResult> {
+        let mut request = FleetReader.read(&errand.request())?;
+        credentials.apply(&mut request);
         match errand {
-            Errand::Browse { location } => browse(location, cancel),
-            Errand::Test { request } => test(&read(request)?, cancel),
-            Errand::Preview { request } => preview(read(request)?, cancel),
-            Errand::Probe { request } => measured(&read(request)?, cancel),
+            Errand::Browse { is_target, .. } => browse(&request, *is_target, cancel),
+            Errand::Test { .. } => test(&request, cancel),
+            Errand::Preview { .. } => preview(request, cancel),
+            Errand::Probe { .. } => measured(&request, cancel),
         }
     }
 }
 
-fn read(view: &RequestView) -> Result<CopyRequest> {
-    FleetReader.read(&FleetRequest::from(view.clone()))
-}
-
-fn browse(location: &ByteText, cancel: &Arc<AtomicBool>) -> Result<ErrandResult> {
-    let location = Location::parse(&location.0)?;
-    check_location(&location)?;
-    let (entries, is_cut) = entries(&LsRequest::new(location), cancel)?;
+fn browse(request: &CopyRequest, is_target: bool, cancel: &Arc<AtomicBool>) -> Result<ErrandResult> {
+    let source = request.sources.first().map(|source| (source, &request.source_store));
+    let (location, store) = match source {
+        Some(source) if !is_target => source,
+        _ => (&request.target, &request.target_store),
+    };
+    let (entries, is_cut) = entries(&listing_of(location, store, request), cancel)?;
     Ok(ErrandResult::Browse { entries, is_cut })
 }
 
@@ -100,6 +106,8 @@ fn test(request: &CopyRequest, cancel: &Arc<AtomicBool>) -> Result<ErrandResult>
 fn listing_of(location: &Location, store: &StoreSettings, request: &CopyRequest) -> LsRequest {
     let mut listing = LsRequest::new(location.clone());
     listing.copy.source_store = store.clone().for_reading();
+    // The listing opens the place of its location as a target, too.
+    listing.copy.target_store = listing.copy.source_store.clone();
     listing.copy.unattended = true;
     listing.copy.sudo = request.sudo;
     listing
@@ -167,7 +175,7 @@ mod tests {
     use super::*;
 
     fn asked(json: serde_json::Value) -> Result<ErrandResult> {
-        LocalErrands.run(&serde_json::from_value(json).unwrap(), &Arc::default())
+        LocalErrands.run(&serde_json::from_value(json).unwrap(), EndCredentials::default(), &Arc::default())
     }
 
     #[test]

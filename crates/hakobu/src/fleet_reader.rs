@@ -97,7 +97,7 @@ fn check_options(typed: &CopyArguments) -> Result<()> {
 ///
 /// # Errors
 /// `Usage` for one that is not.
-pub fn check_location(location: &Location) -> Result<()> {
+fn check_location(location: &Location) -> Result<()> {
     let words = match location {
         location if location.is_stream() => "a fleet has no standard input and output",
         location if location.rsync_host().is_some() => ALONE,

@@ -339,3 +339,55 @@ fn the_dashboard_shows_metrics_and_labels_that_there_are() {
     }
     assert!(shown > 15, "queries are found");
 }
+
+#[test]
+fn bad_input_is_named_and_nothing_is_lost() {
+    let served = ServedFleet::start();
+    let folder = served.folder.path();
+    assert_eq!(served.fleet_with(&["login", &served.url], &served.token).status.code(), Some(0));
+    // A token that is none, one that nobody made, and one whose time is over.
+    let short = served.done("tokens add visitor --role viewer --valid-for 1s");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let other = format!("{}A", &short.trim()[..51]);
+    for (token, words) in [("sesame", "tokens begin with hkb_"), (&*other, "token"), (&*short, "has expired")]
+    {
+        fs::write(folder.join("token"), token).unwrap();
+        let (code, shown, failed) = served.fleet("run list --token-file token");
+        assert!(code == 1 && shown.is_empty() && failed.contains(words), "{words}: {failed}");
+        assert!(failed.contains("hint: ask an admin for a new token"), "{failed}");
+    }
+    // A source that is gone.
+    let at = |name: &str| folder.join(name).display().to_string();
+    served.done(&format!("relationships add gone --group local -- copy {}/ {}", at("gone"), at("target")));
+    let (code, _, failed) = served.fleet("run start gone --watch");
+    assert!(code == 1 && failed.contains("gone/: no such file or directory"), "{failed}");
+    assert!(served.done("run show 1").contains("gone/: no such file or directory"));
+    fs::create_dir(folder.join("gone")).unwrap();
+    fs::write(folder.join("gone/file"), "content").unwrap();
+    assert!(served.done("run start gone --watch").contains("complete after"));
+    // Two relationships into one target, the second of them below the first.
+    fs::create_dir(folder.join("many")).unwrap();
+    fs::create_dir(folder.join("both")).unwrap();
+    (0..200).for_each(|number| fs::write(folder.join(format!("many/{number}")), "content").unwrap());
+    let add = |name: &str, more: &str, source: &str, target: &str| {
+        served.done(&format!(
+            "relationships add {name} --group local{more} -- copy {}/ {}",
+            at(source),
+            at(target)
+        ))
+    };
+    add("many", " --limit-operations 2", "many", "both");
+    add("below", "", "gone", "both/below");
+    served.done("run start many");
+    let (code, _, failed) = served.fleet("run start below");
+    assert!(code == 6 && failed.contains("another run copies to this target"), "{failed}");
+    let (code, _, failed) = served.fleet("run start many");
+    assert!(code == 6 && failed.contains("a run of this relationship is under way"), "{failed}");
+    served.done("run cancel 3");
+    assert!(served.done("run start below --watch").contains("complete after"));
+    // Another control plane with the same ledger.
+    let second =
+        hakobu(folder).args(["serve", "--listen", "127.0.0.1:0", "--data", "data"]).output().unwrap();
+    let words = String::from_utf8_lossy(&second.stderr);
+    assert!(second.status.code() == Some(6) && words.contains("another control plane uses it"), "{words}");
+}

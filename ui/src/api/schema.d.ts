@@ -714,6 +714,10 @@ export interface components {
         };
         /** @description A request that a broker answers. */
         Errand: {
+            /** @description Options for reaching it, as `--endpoint` and `--region`. */
+            arguments?: string[];
+            /** @description True if it is to be a target: credentials may be for one end alone. */
+            is_target?: boolean;
             /** @enum {string} */
             kind: "browse";
             /** @description The location, as on the command line. */
@@ -733,6 +737,16 @@ export interface components {
             kind: "probe";
             /** @description Locations and options. */
             request: components["schemas"]["RequestView"];
+        };
+        /** @description A request to a broker, with the credentials that it needs. */
+        ErrandInput: components["schemas"]["Errand"] & {
+            /** @description The places of the credentials, as of a relationship. A secret is sealed at once, and forgotten with the errand. */
+            credentials?: components["schemas"]["CredentialView"][];
+            /**
+             * Format: int64
+             * @description The number of the relationship whose sealed credentials are meant.
+             */
+            relationship?: number | null;
         };
         /** @description The number of an errand. */
         ErrandNumber: {
@@ -2162,7 +2176,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Errand"];
+                "application/json": components["schemas"]["ErrandInput"];
             };
         };
         responses: {

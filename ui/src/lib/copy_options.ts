@@ -83,6 +83,18 @@ export function parseArguments(words: string[]): OptionValues {
   return read
 }
 
+/** The options that say how a store is reached. */
+const REACHING = ['--endpoint', '--region', '--profile', '--no-sign-request', '--request-payer', '--addressing']
+
+/** Returns those of the arguments that say how a store is reached. A value stands behind `=` or is the next word. */
+export function reachingArguments(words: string[]): string[] {
+  return words.filter((word, index) => {
+    const before = words[index - 1] ?? ''
+    const isValue = !word.startsWith('-') && REACHING.includes(before) && !['--no-sign-request', '--request-payer'].includes(before)
+    return isValue || REACHING.includes(word.split('=', 1)[0] ?? '')
+  })
+}
+
 /** Returns the arguments of options. */
 export function toArguments(options: OptionValues, isSync: boolean): string[] {
   const words: string[] = []

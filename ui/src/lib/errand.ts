@@ -7,16 +7,26 @@ type Errand = Schema<'Errand'>
 type Result = Schema<'ErrandResult'>
 export type ResultOf<Kind extends Result['kind']> = Extract<Result, { kind: Kind }>
 
+/** The way in which a broker reaches locations while a relationship is made or changed. */
+export interface Access {
+  group: string
+  /** Options for stores. */
+  arguments: string[]
+  credentials: Schema<'CredentialView'>[]
+  /** The relationship whose sealed credentials are meant. */
+  relationship: number | null
+}
+
 const POLL_MS = 1_000
 
 /** Asks a broker of a group, and waits for its answer. Nobody listens any more after `signal`. */
 export async function ask<Kind extends Result['kind']>(
-  group: string,
+  { group, credentials, relationship }: Access,
   errand: Extract<Errand, { kind: Kind }>,
   signal: AbortSignal,
   onBroker?: (broker: string | undefined) => void,
 ): Promise<ResultOf<Kind>> {
-  const { id } = await post('/api/v1/groups/{group}/errands', { path: { group }, body: errand })
+  const { id } = await post('/api/v1/groups/{group}/errands', { path: { group }, body: { ...errand, credentials, relationship } })
   let wake: (() => void) | undefined
   const stop = onEvent('errand', (data) => {
     if ((data as { id?: number }).id === id) wake?.()

@@ -11,12 +11,14 @@ use utoipa::ToSchema;
 use super::caller::AdminCaller;
 use super::listing::{JsonBody, PathParts};
 use super::problem::{ApiError, ApiResult};
+use super::relationship_view::{CredentialView, references};
+use super::relationships::record;
 use super::state::{ApiState, AuditedAction};
 use crate::change::LedgerChange;
 use crate::errand::{Errand, ErrandView};
+use crate::ids::RelationshipId;
 use crate::names::GroupName;
-use crate::relationship::LOCATION_BYTES_MAX;
-use crate::run_request::FleetRequest;
+use crate::relationship::{LOCATION_BYTES_MAX, check_references};
 
 /// The number of an errand.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
@@ -25,28 +27,45 @@ pub struct ErrandNumber {
     pub id: u64,
 }
 
+/// A request to a broker, with the credentials that it needs.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ErrandInput {
+    /// The request.
+    #[serde(flatten)]
+    pub errand: Errand,
+    /// The places of the credentials, as of a relationship. A secret is sealed at once, and forgotten with the errand.
+    #[serde(default)]
+    pub credentials: Vec<CredentialView>,
+    /// The number of the relationship whose sealed credentials are meant.
+    #[serde(default)]
+    pub relationship: Option<u64>,
+}
+
 /// Asks a broker of a group. As it looks at any location, this needs the role admin, as making a relationship does.
 #[utoipa::path(post, path = "/api/v1/groups/{group}/errands", tag = "errands", params(("group" = String, Path)),
-    request_body = Errand, responses((status = 202, body = ErrandNumber)))]
+    request_body = ErrandInput, responses((status = 202, body = ErrandNumber)))]
 pub async fn create_errand(
     State(state): State<Arc<ApiState>>,
     AdminCaller(caller): AdminCaller,
     PathParts(group): PathParts<GroupName>,
-    JsonBody(errand): JsonBody<Errand>,
+    JsonBody(input): JsonBody<ErrandInput>,
 ) -> ApiResult<(StatusCode, Json<ErrandNumber>)> {
+    let ErrandInput { errand, credentials, relationship } = input;
+    let request = errand.request();
     let detail = match &errand {
-        Errand::Browse { location } => {
-            if location.0.is_empty() || location.0.len() > LOCATION_BYTES_MAX {
-                return Err(ApiError::usage("location: it is empty or too long").field("location"));
-            }
-            hakobu_core::path::lossy(&location.0)
+        Errand::Browse { location, .. } if location.0.is_empty() || location.0.len() > LOCATION_BYTES_MAX => {
+            return Err(ApiError::usage("location: it is empty or too long").field("location"));
         }
-        Errand::Test { request } | Errand::Preview { request } | Errand::Probe { request } => {
-            let request = FleetRequest::from(request.clone());
-            state.reader.read(&request)?;
-            hakobu_core::path::lossy(&request.target.0)
-        }
+        Errand::Browse { location, .. } => hakobu_core::path::lossy(&location.0),
+        _ => hakobu_core::path::lossy(&request.target.0),
     };
+    state.reader.read(&request)?;
+    let before = match relationship {
+        Some(id) => Some(record(&state, RelationshipId::new(id)?).await?),
+        None => None,
+    };
+    let credentials = references(credentials, before.as_ref(), state.settings.keys.as_deref())?;
+    check_references(&credentials).map_err(|error| ApiError::from(error).field("credentials"))?;
     let action = match errand.kind() {
         "browse" => "errand.browse",
         "test" => "errand.test",
@@ -55,7 +74,7 @@ pub async fn create_errand(
     };
     let action = AuditedAction { detail, ..caller.does(action, group.to_string()) };
     state.change(action, LedgerChange::Nothing).await?;
-    let id = state.ask(move |leader| leader.add_errand(group, errand)).await??;
+    let id = state.ask(move |leader| leader.add_errand(group, errand, credentials)).await??;
     Ok((StatusCode::ACCEPTED, Json(ErrandNumber { id })))
 }
 

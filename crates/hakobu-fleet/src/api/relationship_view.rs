@@ -222,16 +222,6 @@ impl RelationshipInput {
         let request = FleetRequest::from(self.request);
         let options =
             RunOptions { verb: request.verb, arguments: request.arguments.clone(), verify: request.verify };
-        let mut sealed = before.into_iter().flat_map(|before| &before.relationship.credentials);
-        let mut next_sealed = || sealed.find(|reference| matches!(reference, CredentialReference::Sealed(_)));
-        let credentials = self.credentials.into_iter().map(|view| match view {
-            CredentialView::File { path } => Ok(CredentialReference::File(path)),
-            CredentialView::Environment { name } => Ok(CredentialReference::Environment(name)),
-            CredentialView::Secret { value } => seal(value, keys),
-            CredentialView::Sealed => next_sealed().cloned().ok_or_else(|| {
-                ApiError::usage("credentials: there are no sealed ones to keep").field("credentials")
-            }),
-        });
         let relationship = Relationship {
             name: self.name,
             group,
@@ -242,11 +232,33 @@ impl RelationshipInput {
             limits: self.limits.map(|limits| to_json(&limits)).transpose()?,
             notification: notification.transpose()?,
             owner: if self.owner.is_empty() { who.to_owned() } else { self.owner },
-            credentials: credentials.collect::<ApiResult<_>>()?,
+            credentials: references(self.credentials, before, keys)?,
         };
         relationship.check()?;
         Ok((relationship, request))
     }
+}
+
+/// Returns the places of credentials, with what somebody gave sealed. Sealed ones are those of a relationship, in their order.
+///
+/// # Errors
+/// The field `credentials`.
+pub(super) fn references(
+    views: Vec<CredentialView>,
+    before: Option<&RelationshipRecord>,
+    keys: Option<&SealingKeys>,
+) -> ApiResult<Vec<CredentialReference>> {
+    let mut sealed = before.into_iter().flat_map(|before| &before.relationship.credentials);
+    let mut next_sealed = || sealed.find(|reference| matches!(reference, CredentialReference::Sealed(_)));
+    let references = views.into_iter().map(|view| match view {
+        CredentialView::File { path } => Ok(CredentialReference::File(path)),
+        CredentialView::Environment { name } => Ok(CredentialReference::Environment(name)),
+        CredentialView::Secret { value } => seal(value, keys),
+        CredentialView::Sealed => next_sealed().cloned().ok_or_else(|| {
+            ApiError::usage("credentials: there are no sealed ones to keep").field("credentials")
+        }),
+    });
+    references.collect()
 }
 
 /// Seals credentials that somebody gave.

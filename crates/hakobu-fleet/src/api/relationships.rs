@@ -332,7 +332,7 @@ pub async fn check_request(
 }
 
 /// Returns a relationship from the ledger.
-async fn record(state: &ApiState, id: RelationshipId) -> ApiResult<RelationshipRecord> {
+pub(super) async fn record(state: &ApiState, id: RelationshipId) -> ApiResult<RelationshipRecord> {
     let record = state.ask(move |leader| leader.ledger().relationship(id)).await??;
     record.ok_or_else(|| ApiError::not_found("relationship"))
 }

@@ -24,6 +24,9 @@ use super::timed_stream::BoundedListener;
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// The maximum number of connections.
 const CONNECTIONS_MAX: usize = 1024;
+/// The size of the kernel's buffer for what waits to be sent on a connection. The kernel doubles it. By itself it would let it grow
+/// to megabytes, and a reader of events could be far behind before that is seen.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// The time after which a connection ends to which nothing could be written. Streams of events show more often that they are alive.
 const SILENT_MAX: Duration = Duration::from_secs(60);
 /// The time after which a request is answered with an error.
@@ -59,6 +62,18 @@ pub fn guarded(state: &Arc<ApiState>) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(state.clone(), guard))
+}
+
+/// Listens on an address. What waits to be sent on its connections is bounded.
+///
+/// # Errors
+/// Those of the system.
+pub fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    // Connections inherit it.
+    rustix::net::sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// Serves the interface until `stop` ends. The leader must run.

@@ -6,15 +6,22 @@ use super::Leader;
 use crate::errand::{Errand, ErrandView};
 use crate::message::{ErrandAnswer, SentErrand};
 use crate::names::{BrokerName, GroupName};
+use crate::relationship::CredentialReference;
+use crate::sent_credentials::sent_credentials;
 
 impl Leader {
-    /// Takes an errand for the brokers of a group. Returns its number.
+    /// Takes an errand with its credentials for the brokers of a group. Returns its number.
     ///
     /// # Errors
     /// `TimedOut` if too many wait.
-    pub fn add_errand(&mut self, group: GroupName, errand: Errand) -> Result<u64> {
+    pub fn add_errand(
+        &mut self,
+        group: GroupName,
+        errand: Errand,
+        credentials: Vec<CredentialReference>,
+    ) -> Result<u64> {
         let now = (self.clock.moment().get(), self.clock.elapsed_ms());
-        self.errands.add(group, errand, now)
+        self.errands.add(group, (errand, credentials), now)
     }
 
     /// Returns an errand.
@@ -29,7 +36,11 @@ impl Leader {
 
     /// Returns errands that a broker is to begin with.
     pub(super) fn errands_for(&mut self, group: &GroupName, broker: &BrokerName) -> Vec<SentErrand> {
-        self.errands.give(group, broker, self.clock.elapsed_ms())
+        let (key, keys) = (self.brokers.get(broker).and_then(|live| live.key), self.keys.clone());
+        let seal = |references: &[CredentialReference], id: u64| {
+            sent_credentials(references, keys.as_deref(), key, &SentErrand::credentials_purpose(id))
+        };
+        self.errands.give((group, broker), self.clock.elapsed_ms(), seal)
     }
 
     /// Takes the answer of a broker.

@@ -7,6 +7,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 
 use crate::errand::{Errand, ErrandRunner, RESULT_BYTES_MAX};
 use crate::message::{ErrandAnswer, SentErrand, SentError};
+use crate::sent_credentials::{CredentialReader, EndCredentials, read_credentials};
 
 /// The maximum number of errands at a time, whatever the leader asks for.
 const ERRANDS_MAX: usize = 8;
@@ -31,10 +32,10 @@ impl ErrandThreads {
         Self { runner: Some(runner), running: Mutex::default() }
     }
 
-    /// Begins with an errand. `reply` takes the answer, on a thread of its own.
+    /// Begins with an errand, whose credentials are read with `reader`. `reply` takes the answer, on a thread of its own.
     pub(super) fn begin(
         &self,
-        sent: SentErrand,
+        (sent, reader): (SentErrand, Option<Arc<CredentialReader>>),
         now_ms: u64,
         reply: impl FnOnce(ErrandAnswer) + Send + 'static,
     ) {
@@ -51,7 +52,11 @@ impl ErrandThreads {
         };
         let work = move || {
             let result = match runner {
-                Some(runner) => carry_out(&*runner, &sent.errand, &cancel),
+                Some(runner) => {
+                    let purpose = SentErrand::credentials_purpose(sent.id);
+                    let credentials = read_credentials(reader.as_deref(), &sent.credentials, &purpose);
+                    credentials.and_then(|known| carry_out(&*runner, &sent.errand, known, &cancel))
+                }
                 None => {
                     Err(Error::new(ErrorKind::TimedOut, DURING, "this broker takes no such requests now"))
                 }
@@ -81,10 +86,15 @@ impl ErrandThreads {
     }
 }
 
-fn carry_out(runner: &dyn ErrandRunner, json: &str, cancel: &Arc<AtomicBool>) -> Result<String> {
+fn carry_out(
+    runner: &dyn ErrandRunner,
+    json: &str,
+    credentials: EndCredentials,
+    cancel: &Arc<AtomicBool>,
+) -> Result<String> {
     let misread = |error: serde_json::Error| Error::new(ErrorKind::Protocol, DURING, error.to_string());
     let errand: Errand = serde_json::from_str(json).map_err(misread)?;
-    let result = runner.run(&errand, cancel)?;
+    let result = runner.run(&errand, credentials, cancel)?;
     let json = serde_json::to_string(&result).map_err(misread)?;
     match json.len() {
         ..=RESULT_BYTES_MAX => Ok(json),
@@ -103,7 +113,7 @@ mod tests {
     struct Sleeper;
 
     impl ErrandRunner for Sleeper {
-        fn run(&self, errand: &Errand, cancel: &Arc<AtomicBool>) -> Result<ErrandResult> {
+        fn run(&self, errand: &Errand, _: EndCredentials, cancel: &Arc<AtomicBool>) -> Result<ErrandResult> {
             if matches!(errand, Errand::Browse { .. }) {
                 return Ok(ErrandResult::Browse { entries: Vec::new(), is_cut: false });
             }
@@ -120,8 +130,9 @@ mod tests {
         let (put, answers) = channel();
         let begin = |id: u64, errand: &str| {
             let put = put.clone();
-            let sent = SentErrand { id, limit_ms: 1000, errand: errand.to_owned() };
-            threads.begin(sent, 0, move |answer| put.send(answer).unwrap());
+            let errand = errand.to_owned();
+            let sent = SentErrand { id, limit_ms: 1000, errand, credentials: Vec::new() };
+            threads.begin((sent, None), 0, move |answer| put.send(answer).unwrap());
             id
         };
         begin(1, r#"{"kind":"browse","location":"/a"}"#);

@@ -19,7 +19,7 @@ use super::unit_observer::UnitObserver;
 use crate::message::{CommittedWork, GrantedUnit, GrantedWork};
 use crate::run_losses::RunLosses;
 use crate::run_request::{FleetRequest, RequestReader};
-use crate::sent_credentials::EndCredentials;
+use crate::sent_credentials::{EndCredentials, read_credentials};
 use crate::unit_counters::UnitCounters;
 
 /// The outcome of a unit.
@@ -66,7 +66,8 @@ impl BrokerWorker {
         state: &Arc<BrokerUnit>,
     ) -> Result<CommittedWork> {
         let mut copy_request = cache.read(&granted.request, &*self.reader)?;
-        let credentials = self.credentials(granted)?;
+        let purpose = granted.lease.credentials_purpose();
+        let credentials = read_credentials(self.credentials.as_deref(), &granted.credentials, &purpose)?;
         credentials.clone().apply(&mut copy_request);
         let leaves_extra = copy_request.deletion.is_none();
         let observer = UnitObserver::new(state, &*self.observer, leaves_extra);
@@ -92,20 +93,6 @@ impl BrokerWorker {
             transfer.summary.losses.retain(|loss| loss.what != LossKind::Owner);
         }
         finished(transfer, &granted.work, (work, observer))
-    }
-}
-
-impl BrokerWorker {
-    /// Reads the credentials of a unit.
-    fn credentials(&self, granted: &GrantedUnit) -> Result<EndCredentials> {
-        if granted.credentials.is_empty() {
-            return Ok(EndCredentials::default());
-        }
-        let Some(reader) = &self.credentials else {
-            let words = "this broker reads none";
-            return Err(Error::new(ErrorKind::Unsupported, "reading the credentials", words));
-        };
-        reader.read(&granted.credentials, &granted.lease.credentials_purpose())
     }
 }
 

@@ -49,10 +49,10 @@ impl Connection {
     pub fn narrow(address: SocketAddr) -> Self {
         use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, 32 << 10).unwrap();
         connect(&socket, &address).unwrap();
         let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Self(BufReader::new(stream))
     }
 
@@ -75,6 +75,14 @@ impl Connection {
         }
         text.push_str("\r\n");
         self.send(&[text.as_bytes(), body].concat());
+    }
+
+    /// Reads to the end. Returns true if there is one: the other side has ended the connection.
+    pub fn has_end(&mut self) -> bool {
+        match self.0.read_to_end(&mut Vec::new()) {
+            Ok(_) => true,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
     }
 
     pub fn line(&mut self) -> Option<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::request::CopyRequest;
-use hakobu_fleet::api::{ApiSettings, ApiState, serve};
+use hakobu_fleet::api::{ApiSettings, ApiState, listen, serve};
 use hakobu_fleet::api_token::ApiToken;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
 use hakobu_fleet::control_plane::ControlPlane;
@@ -60,7 +60,11 @@ impl TestServer {
         let state = ApiState::new(settings, plane.handle().clone(), clock, Arc::new(TestReader));
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = {
+            let _guard = runtime.enter();
+            tokio::net::TcpListener::from_std(listener).unwrap()
+        };
         let address = listener.local_addr().unwrap();
         runtime.spawn(serve(listener, Arc::new(state), std::future::pending()));
         Self { address, plane, _runtime: runtime }

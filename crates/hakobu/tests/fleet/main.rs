@@ -10,6 +10,7 @@ mod processes;
 mod relay;
 mod secret_search;
 mod small_fleet;
+mod store_errands;
 mod streams;
 #[path = "../../../hakobu-fleet/tests/copies/trees.rs"]
 mod trees;
