@@ -84,6 +84,7 @@ impl BrokerWorker {
             }
         };
         state.count(&transfer.summary.counters);
+        observer.take_ranges(&transfer.summary.differences);
         finished(transfer, &granted.work, (work, observer))
     }
 }
