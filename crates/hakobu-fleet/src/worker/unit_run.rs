@@ -78,7 +78,7 @@ impl BrokerWorker {
                 (copy(&comparing, &mut environment), CommittedWork::default())
             }
             _ => {
-                let exchange = GrantedExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
+                let exchange = GrantedExchange::new(state, granted, &*self.clock, &is_ending)?;
                 let transfer = cache.run(credentials, copy_request)?.run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }
