@@ -10,7 +10,7 @@ pub const VARIABLE: &str = "HAKOBU_PLANT";
 
 /// The names of all faults.
 #[cfg(feature = "planted-faults")]
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "sparse-head-lost",
     "early-end-accepted",
     "last-block-dropped",
@@ -23,6 +23,7 @@ pub const NAMES: [&str; 12] = [
     "last-byte-not-compared",
     "sparse-space-counted",
     "attributes-unlisted",
+    "given-units-lost",
 ];
 
 #[cfg(feature = "planted-faults")]

@@ -11,6 +11,7 @@ use super::counts::Counts;
 use super::environment::fuse::Lies;
 use super::environment::plants::{PLANTS, Plant};
 use super::file_systems::{self, HistorySetting, Pool};
+use super::fleet_history;
 use super::history::{self, History};
 use super::play::{self, PlayOptions};
 use super::rng::Rng;
@@ -79,7 +80,7 @@ fn hunt(plant: &Plant, options: &PlayOptions, jobs: usize) -> (u64, Option<Strin
     (next.into_inner() - 1, found.into_inner().ok().flatten())
 }
 
-/// Returns a random history. Those on plain directories find most faults; three faults need a certain setting.
+/// Returns a random history. Those on plain directories find most faults; four faults need a certain setting.
 fn of_seed(seed: u64, plant: &str) -> History {
     let mut rng = Rng::new(seed.rotate_left(32));
     match plant {
@@ -96,6 +97,7 @@ fn of_seed(seed: u64, plant: &str) -> History {
             let [source, target] = ["tmpfs", "smalltmpfs"].map(str::to_owned);
             scarcity::history(seed, &HistorySetting { source, target, route: Route::Local })
         }
+        "given-units-lost" => fleet_history::history(seed, &file_systems::random(&mut rng, true)),
         _ => history::of_seed_within(seed, file_systems::random(&mut rng, true), 9 << 20),
     }
 }

@@ -3,17 +3,22 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use hakobu_core::engine::{RunSummary, Setup, run};
+use hakobu_core::entry::Inode;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::NoObserver;
-use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
+use hakobu_core::exchange::{
+    DirectoryEnd, DirectoryShare, NameShare, SharePlace, WorkDemand, WorkExchange, WorkShare,
+};
 use hakobu_core::extent::{CHUNK_BYTES, JOURNALED_FROM_BYTES};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
+use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_core::target_lease::TargetLease;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
@@ -58,8 +63,51 @@ impl WorkExchange for Alone {
     }
 }
 
+/// A run that begins with single names, as another run did before.
+struct NamesAgain {
+    lease: TargetLease,
+    names: Mutex<Vec<WorkShare>>,
+}
+
+impl WorkExchange for NamesAgain {
+    fn begin(&self) -> Option<Vec<WorkShare>> {
+        Some(std::mem::take(&mut self.names.lock().unwrap()))
+    }
+
+    fn demand(&self, _entries: u64, _bytes: u64) -> WorkDemand {
+        WorkDemand::Nothing
+    }
+
+    fn give(&self, _shares: Vec<DirectoryShare>) {
+        panic!("nothing was wanted");
+    }
+
+    fn takes_names(&self) -> bool {
+        false
+    }
+
+    fn give_names(&self, _names: Vec<NameShare>) {
+        panic!("nothing was wanted");
+    }
+
+    fn leave_open(&self, _directories: Vec<DirectoryEnd>) {}
+
+    fn lease(&self) -> &TargetLease {
+        &self.lease
+    }
+
+    fn is_repeated(&self) -> bool {
+        true
+    }
+}
+
 /// Makes one run of the job under a lease.
 fn run_leased(place: &Place, job: &Job, lease: TargetLease, plan: FaultPlan) -> RunSummary {
+    run_shared(place, job, &Alone(lease), plan)
+}
+
+fn run_shared(place: &Place, job: &Job, exchange: &dyn WorkExchange, plan: FaultPlan) -> RunSummary {
+    let lease = exchange.lease();
     let _watchdog = Watchdog::new();
     let source = LocalSource::open(&[SourceRoot { path: place.source() }]).unwrap();
     let mut key = [5; 32];
@@ -76,7 +124,7 @@ fn run_leased(place: &Place, job: &Job, lease: TargetLease, plan: FaultPlan) -> 
         tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
         changes: &(),
         cancel: &false.into(),
-        exchange: Some(&Alone(lease)),
+        exchange: Some(exchange),
     })
 }
 
@@ -195,6 +243,41 @@ fn another_lease_goes_on_with_a_large_file_unless_somebody_has_it() {
         assert!(fs::read(place.target().join("large")).unwrap() == content);
         assert_eq!(drafts(&place.target()), Vec::<PathBuf>::new(), "its rename would fail now");
     }
+}
+
+/// Names of files with several come without the listings of their directories.
+#[test]
+fn another_lease_goes_on_with_a_large_file_that_has_two_names() {
+    let place = Place::new();
+    let size_bytes = JOURNALED_FROM_BYTES + 4 * CHUNK_BYTES;
+    let mut content = vec![0; size_bytes as usize];
+    blake3::Hasher::new().finalize_xof().fill(&mut content);
+    let (folder, target) = (place.source().join("d"), place.target().join("d"));
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&target).unwrap();
+    fs::write(folder.join("large"), &content).unwrap();
+    fs::hard_link(folder.join("large"), folder.join("other")).unwrap();
+    let metadata = fs::metadata(folder.join("large")).unwrap();
+    let names = || {
+        let share = |name: &str| {
+            let path = EntryPath::new(format!("d/{name}")).unwrap();
+            let place = SharePlace { root: 0, source: path.clone(), target: path, top_names: 0 };
+            let inode = Inode { file_system: metadata.dev(), number: metadata.ino() };
+            WorkShare::Name(NameShare { place, inode, size_bytes, links: 2 })
+        };
+        vec![share("large"), share("other")]
+    };
+    let again = |lease| NamesAgain { lease: TargetLease::endless([lease; 8]), names: Mutex::new(names()) };
+    let mut job = Order::contents(1).job;
+    job.clone = false;
+    let cut = FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
+    assert!(run_shared(&place, &job, &again(1), cut).fatal.is_some());
+    assert_eq!(drafts(&place.target()).len(), 2, "a draft and its journal");
+    let summary = run_shared(&place, &job, &again(2), FaultPlan::new(1));
+    assert!(summary.fatal.is_none() && summary.failures.is_empty(), "{summary:?}");
+    assert!(summary.counters.bytes_resumed > 0, "{summary:?}");
+    assert!(fs::read(target.join("other")).unwrap() == content);
+    assert_eq!(drafts(&place.target()), Vec::<PathBuf>::new());
 }
 
 /// The end of a lease is no interruption: another run has the work, and would not look for progress of this one.

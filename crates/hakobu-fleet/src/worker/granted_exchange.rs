@@ -14,7 +14,7 @@ use super::broker_unit::BrokerUnit;
 use crate::change::COMMIT_ROWS_MAX;
 use crate::fleet_clock::FleetClock;
 use crate::link_name::LinkNameRow;
-use crate::message::{CommittedWork, GrantedWork, SentDirectory, SentName};
+use crate::message::{CommittedWork, GrantedUnit, GrantedWork, SentDirectory, SentName};
 use crate::open_directory::OpenDirectoryRow;
 use crate::unit::{UNIT_ITEMS_MAX, UnitItem, UnitWork};
 
@@ -37,6 +37,8 @@ pub struct GrantedExchange<'a> {
     takes_names: bool,
     /// True if nothing else of the run is left to do, if this unit gives nothing away.
     is_all: bool,
+    /// True if another broker may have had the unit before.
+    is_repeated: bool,
     given: Mutex<Vec<DirectoryShare>>,
     names: Mutex<Vec<NameShare>>,
     ends: Mutex<Vec<DirectoryEnd>>,
@@ -45,16 +47,18 @@ pub struct GrantedExchange<'a> {
 }
 
 impl<'a> GrantedExchange<'a> {
-    /// Creates the exchange of a unit that copies, links, or sets the attributes of directories.
+    /// Creates the exchange of a unit that copies, links, or sets the attributes of directories. Its first lease has the epoch 1,
+    /// so another broker may have had a later one.
     ///
     /// # Errors
     /// `Corrupt` if its work cannot be read.
     pub fn new(
         state: &'a Arc<BrokerUnit>,
-        work: &GrantedWork,
+        granted: &GrantedUnit,
         clock: &'a dyn FleetClock,
         is_ending: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
+        let GrantedUnit { work, lease, .. } = granted;
         Ok(Self {
             state,
             clock,
@@ -69,6 +73,7 @@ impl<'a> GrantedExchange<'a> {
             given: Mutex::default(),
             names: Mutex::default(),
             ends: Mutex::default(),
+            is_repeated: lease.epoch.get() > 1,
             rows: AtomicU64::new(0),
             has_given: AtomicBool::new(false),
         })
@@ -186,6 +191,10 @@ impl WorkExchange for GrantedExchange<'_> {
     fn leave_open(&self, directories: Vec<DirectoryEnd>) {
         self.rows.fetch_add(directories.len() as u64, Ordering::Relaxed);
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).extend(directories);
+    }
+
+    fn is_repeated(&self) -> bool {
+        self.is_repeated
     }
 
     fn completes(&self) -> bool {

@@ -31,6 +31,21 @@ impl<'a> UnitObserver<'a> {
         self.failures.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the differences for which there are no events: ranges of the content of large files. Each file fails once.
+    pub fn take_ranges(&self, differences: &[Difference]) {
+        let mut last: Option<&[u8]> = None;
+        for Difference { path, what, .. } in differences {
+            if matches!(what, Different::Range(_)) && last != Some(path) {
+                last = Some(path);
+                self.differs(path.clone(), *what);
+            }
+        }
+    }
+
+    fn differs(&self, path: Vec<u8>, what: Different) {
+        self.fail(&Failure { path, error: Error::new(ErrorKind::Corrupt, "comparing", words(what)) });
+    }
+
     fn fail(&self, failure: &Failure) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.len() < COMMIT_ROWS_MAX {
@@ -39,15 +54,28 @@ impl<'a> UnitObserver<'a> {
     }
 }
 
+/// Describes a difference.
+fn words(what: Different) -> &'static str {
+    match what {
+        Different::OnlyInSource => "the target lacks it",
+        Different::OnlyInTarget => "only the target has it",
+        Different::Kind => "it is of another kind at the target",
+        Different::Size => "the size differs",
+        Different::Content | Different::Range(_) => "the content differs",
+        Different::Mode => "the permissions differ",
+        Different::Owner => "the owner or the group differs",
+        Different::Time => "the modification time differs",
+        Different::Extended => "extended attributes differ",
+        Different::Links => "it is a hard link to another file than at the source",
+    }
+}
+
 impl Observer for UnitObserver<'_> {
     fn event(&self, event: Event) {
         match event {
             Event::Failure(failure) => self.fail(&failure),
             Event::Difference(Difference { what: Different::OnlyInTarget, .. }) if self.leaves_extra => {}
-            Event::Difference(Difference { path, what, .. }) => {
-                let error = Error::new(ErrorKind::Corrupt, "comparing", format!("{what:?}"));
-                self.fail(&Failure { path, error });
-            }
+            Event::Difference(Difference { path, what, .. }) => self.differs(path, what),
             Event::Progress(totals) => self.state.count(&totals),
             Event::Notice { .. } => self.notices.event(event),
             _ => {}

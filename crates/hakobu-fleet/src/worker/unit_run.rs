@@ -82,12 +82,13 @@ impl BrokerWorker {
                 (copy(&comparing, &mut environment), CommittedWork::default())
             }
             _ => {
-                let exchange = GrantedExchange::new(state, &granted.work, &*self.clock, &is_ending)?;
+                let exchange = GrantedExchange::new(state, granted, &*self.clock, &is_ending)?;
                 let transfer = cache.run(credentials, copy_request)?.run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }
         };
         state.count(&transfer.summary.counters);
+        observer.take_ranges(&transfer.summary.differences);
         if !is_owner_wanted {
             // Nobody asked for owners.
             transfer.summary.losses.retain(|loss| loss.what != LossKind::Owner);

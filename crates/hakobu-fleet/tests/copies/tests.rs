@@ -99,6 +99,7 @@ fn a_comparison_after_a_copy_leaves_extra_entries_alone() {
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
     fs::create_dir(&source).unwrap();
     trees::make(&source, 3, 5);
+    fs::write(source.join("large"), vec![b'x'; 10 << 20]).unwrap();
     fs::create_dir_all(target.join("only here")).unwrap();
     let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
     fleet.add_broker("b0");
@@ -106,14 +107,18 @@ fn a_comparison_after_a_copy_leaves_extra_entries_alone() {
     let run = fleet.start(&request);
     let row = fleet.finish(run, LIMIT);
     assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
-    // A difference is a failure.
-    let changed = fs::File::options().write(true).open(target.join("d1/e1/f2")).unwrap();
-    let time = changed.metadata().unwrap().modified().unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&changed, b"!", 0).unwrap();
-    changed.set_modified(time).unwrap();
+    // Each file that differs is a failure, also one that is compared in pieces.
+    for name in ["d1/e1/f2", "large"] {
+        let changed = fs::File::options().write(true).open(target.join(name)).unwrap();
+        let metadata = changed.metadata().unwrap();
+        for at in [0, metadata.len() - 1] {
+            std::os::unix::fs::FileExt::write_all_at(&changed, b"!", at).unwrap();
+        }
+        changed.set_modified(metadata.modified().unwrap()).unwrap();
+    }
     let run = fleet.start(&request);
     let row = fleet.finish(run, LIMIT);
-    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Partial), 1), "{row:?}");
+    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Partial), 2), "{row:?}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub struct Plant {
 }
 
 /// All planted faults.
-pub const PLANTS: [Plant; 12] = [
+pub const PLANTS: [Plant; 13] = [
     Plant {
         name: "sparse-head-lost",
         what: "a file of at most 256 KiB loses everything before its first hole",
@@ -83,6 +83,11 @@ pub const PLANTS: [Plant; 12] = [
         name: "attributes-unlisted",
         what: "entries of which only attributes were set are missing in lists of changes",
         shows: "change a mode, and copy again with --itemize or --log-file",
+    },
+    Plant {
+        name: "given-units-lost",
+        what: "the directories that a unit of a fleet gives away become no units",
+        shows: "slow down a fleet until a unit gives something away",
     },
 ];
 

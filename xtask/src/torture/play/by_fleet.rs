@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use super::super::base64::to_base64;
 use super::super::check::{self, Proof, Violation};
 use super::super::command::{CommandResult, DEADLINE};
+use super::super::environment::fleet::faults::FleetFault;
 use super::super::environment::fleet::run::{FleetOrder, FleetRunResult};
 use super::super::fleet_step::FleetStep;
 use super::super::model::Name;
 use super::super::promise::Promise;
 use super::super::select::Selection;
-use super::super::step::Step;
+use super::super::step::{Shape, Step, StepVerb};
 use super::super::walk::Snapshot;
 use super::{PlayState, StepScope, locations};
 
@@ -50,6 +51,15 @@ impl PlayState<'_> {
             self.pool.drop_fleet();
         }
         self.note(part, &ran);
+        if fault.is_some_and(FleetFault::kills) && ran.took_place {
+            // Marks of a run that flushes nothing stay, as after another kill.
+            self.had_kill = true;
+            self.killed_at.insert(self.side(step).join(match &step.shape {
+                Shape::OneFile(_) => "one",
+                Shape::Directory => "target/source",
+                Shape::Contents => "target",
+            }));
+        }
         Ok(told(&order, &ran))
     }
 
@@ -73,7 +83,8 @@ impl PlayState<'_> {
     }
 
     /// Returns the permitted exit codes of a step. A comparison at the end makes failures of differences, such as content
-    /// that differs in files of equal size and time. Entries that only the target has are none, as a copy leaves them.
+    /// that differs in files of equal size and time. Entries that only the target has are none after a copy. It is not promised
+    /// what a directory is that is left by a `sync` because rules protect something in it.
     pub(super) fn codes(&self, scope: &StepScope<'_>, after: &Snapshot, promise: &Promise) -> BTreeSet<i32> {
         let verifies = scope.step.fleet.as_ref().is_some_and(|part| part.verify);
         if !verifies || !promise.codes.contains(&0) {
@@ -83,7 +94,11 @@ impl PlayState<'_> {
         let able = self.abilities_of(&verify);
         let differences = check::differences(&verify, &scope.source, after, &able);
         let is_same = differences.values().flatten().all(|what| *what == "only_in_target");
-        [if is_same { 0 } else { 3 }].into()
+        match is_same {
+            false => [3].into(),
+            true if differences.is_empty() || scope.step.verb == StepVerb::Copy => [0].into(),
+            true => [0, 3].into(),
+        }
     }
 
     /// Returns the violations of the counters of a run that has ended complete: "it is counted once", whatever happened

@@ -1,7 +1,9 @@
 //! Begins with shares that other runs have given away, and gives away names and the ends of directories.
 
 use super::*;
-use crate::exchange::{DirectoryEnd, DirectoryShare, EntryShare, NameShare, SharePlace, WorkShare};
+use crate::exchange::{
+    DirectoryEnd, DirectoryShare, EntryShare, NameShare, SharePlace, WorkExchange, WorkShare,
+};
 use crate::planner::{same_attributes, same_time};
 
 impl Worker<'_> {
@@ -55,6 +57,7 @@ impl Worker<'_> {
         let mut names = source.names().skip(item.source.names().count());
         let target = names.try_fold(item.target.clone(), |path, name| path.join(name))?;
         let (target_above, _) = target.split_last().ok_or_else(unexpected)?;
+        self.meet_drafts(&target_above);
         let there = self.look_at_target(&target)?;
         if metadata.is_none() && there.is_none() {
             return Ok(());
@@ -84,11 +87,23 @@ impl Worker<'_> {
         self.join(&node, &parts, (Some(&listing(there)?), &Prefetched::default()), None)
     }
 
+    /// Lists a directory of the target of which single entries are written, if another run may have done that before. The
+    /// target removes the drafts of that run, or goes on with them.
+    fn meet_drafts(&mut self, directory: &EntryPath) {
+        if self.shared.setup.exchange.is_some_and(WorkExchange::is_repeated) {
+            let detail = Detail { kinds_only: true, ..Detail::default() };
+            let list = TargetOp::List { directories: vec![directory.clone()], budget: 0, detail };
+            // If it cannot be listed, there are no drafts in it, or what follows fails as well.
+            let _listing = self.ask_target(list);
+        }
+    }
+
     /// Begins to copy names of one directory.
     fn begin_names(&mut self, names: &[NameShare]) -> Result<()> {
         let Some(place) = names.first().map(|first| &first.place) else { return Ok(()) };
         let (directory, _) = place.source.split_last().ok_or_else(unexpected)?;
         let (target_directory, _) = place.target.split_last().ok_or_else(unexpected)?;
+        self.meet_drafts(&target_directory);
         let origin = Origin::whole(place.root, directory);
         let (mut source, mut target) =
             (Listing::with_capacity(names.len()), Listing::with_capacity(names.len()));
