@@ -28,6 +28,13 @@ pub trait WorkExchange: Sync {
     /// Takes directories that no lane has begun, those nearest to the root first.
     fn give(&self, shares: Vec<DirectoryShare>);
 
+    /// Returns how much of the files that wait in large directories is wanted. `entries` is what the run has found so far.
+    /// Called when directories are asked for, and after each page of a directory.
+    fn slice_demand(&self, entries: u64) -> WorkDemand;
+
+    /// Takes slices of directories.
+    fn give_slices(&self, slices: Vec<DirectorySlice>);
+
     /// Returns true if names of files with further names are given away instead of being copied. Without this, names become
     /// hard links only to names that the same run copies.
     fn takes_names(&self) -> bool;
@@ -70,6 +77,8 @@ pub enum WorkDemand {
 pub enum WorkShare {
     /// A directory, with everything below it.
     Directory(DirectoryShare),
+    /// Entries of a directory that has many.
+    Slice(DirectorySlice),
     /// One name of a file. To become one file at the target, all of its names have to be in one run.
     Name(NameShare),
     /// The attributes of a directory. They are set in the order of the shares.
@@ -114,6 +123,20 @@ pub struct DirectoryShare {
     pub is_above_settled: bool,
 }
 
+/// Entries of one directory that are given away by their names, because many wait to be copied. They have been found, filtered
+/// and counted as scanned, and their names can be told apart at the target. They belong to this slice alone, and their
+/// directory is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectorySlice {
+    /// The directory.
+    pub place: SharePlace,
+    /// The names of the entries, which are those at both ends. At most [`SLICE_NAMES_MAX`].
+    pub names: Vec<Vec<u8>>,
+}
+
+/// The maximum number of names in a slice.
+pub const SLICE_NAMES_MAX: usize = 250;
+
 /// A name of a file with further names. It has been found, filtered and counted as scanned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameShare {
@@ -147,6 +170,9 @@ pub struct DirectoryEnd {
     pub is_examined: bool,
     /// The time of the last change of the source's directory when it was listed, if its upload must prove something.
     pub listed_ctime: Option<FileTime>,
+    /// True if slices of it were given away. Whoever copied them has not listed it, so drafts that a run has left there are
+    /// looked for in the end.
+    pub has_slices: bool,
 }
 
 /// The result for a directory that the source has.

@@ -219,16 +219,16 @@ impl UnitResult {
     /// Returns true if all entries that it names belong to the work of the unit. Failures are not looked at: their paths are
     /// for people.
     pub fn is_within(&self, work: &UnitWork) -> bool {
-        let children = self.children.iter().flat_map(|child| match child {
+        let mut children = self.children.iter().flat_map(|child| match child {
             UnitWork::Items(items) => &items[..],
             _ => &[],
         });
-        let children = children.map(|item| (item.root, &item.path));
         let mut directories = self.open_directories.iter().map(|row| (row.root, &row.path));
-        let links = self.link_names.iter().map(|row| (row.root, &row.path));
+        let mut links = self.link_names.iter().map(|row| (row.root, &row.path));
         let coverage = work.coverage();
         let has_ends = directories.all(|(root, path)| coverage.has_end(root, path));
-        has_ends && children.chain(links).all(|(root, path)| coverage.has(root, path))
+        let has_links = links.all(|(root, path)| coverage.has(root, path));
+        has_ends && has_links && children.all(|item| coverage.has_item(item))
     }
 
     /// Returns true if it names entries that must belong to the work of the unit.

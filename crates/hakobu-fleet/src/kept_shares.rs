@@ -2,7 +2,9 @@
 
 use hakobu_core::entry::{Attributes, FileTime, Inode};
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::exchange::{DirectoryEnd, DirectoryOutcome, DirectoryShare, NameShare, SharePlace};
+use hakobu_core::exchange::{
+    DirectoryEnd, DirectoryOutcome, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkShare,
+};
 use hakobu_core::path::EntryPath;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +28,8 @@ enum KeptOutcome {
     Unchanged,
 }
 
-/// The kept form of an end without what columns hold. New fields go to the end, and need a number of their own in front.
+/// The kept form of an end without what columns hold. Behind it is a byte if slices of the directory were given away. New fields
+/// go to the end, and need a number of their own in front.
 #[derive(Serialize, Deserialize)]
 struct KeptEnd {
     place: KeptPlace,
@@ -41,6 +44,9 @@ struct KeptEnd {
     is_examined: bool,
     listed_ctime: Option<(i64, u32)>,
 }
+
+/// The byte behind the end of a directory of which slices were given away.
+const HAS_SLICES: u8 = 1;
 
 impl KeptPlace {
     fn of(place: &SharePlace) -> Self {
@@ -83,7 +89,8 @@ impl OpenDirectoryRow {
             listed_ctime: end.listed_ctime.map(kept_time),
         };
         let SharePlace { root, source, .. } = &end.place;
-        Ok(Self { root: *root, path: source.clone(), detail: encode(&kept)? })
+        let detail = if end.has_slices { encode(&(kept, HAS_SLICES))? } else { encode(&kept)? };
+        Ok(Self { root: *root, path: source.clone(), detail })
     }
 
     /// Returns the end.
@@ -91,7 +98,10 @@ impl OpenDirectoryRow {
     /// # Errors
     /// `Corrupt` if the row was not made by [`OpenDirectoryRow::of`].
     pub fn end(&self) -> Result<DirectoryEnd> {
-        let kept: KeptEnd = decode(&self.detail)?;
+        let (kept, has_slices) = match decode(&self.detail) {
+            Ok((kept, HAS_SLICES)) => (kept, true),
+            _ => (decode::<KeptEnd>(&self.detail)?, false),
+        };
         Ok(DirectoryEnd {
             place: kept.place.place(self.root, self.path.clone())?,
             attributes: Attributes {
@@ -111,6 +121,7 @@ impl OpenDirectoryRow {
             is_unproven: kept.is_unproven,
             is_examined: kept.is_examined,
             listed_ctime: kept.listed_ctime.map(time).transpose()?,
+            has_slices,
         })
     }
 }
@@ -151,11 +162,23 @@ impl UnitItem {
         Self { root, path: source, target, top_names, is_above_settled, part: ItemPart::Whole }
     }
 
+    /// Creates the item of a slice that was given away.
+    pub fn of_slice(slice: DirectorySlice) -> Self {
+        let DirectorySlice { place: SharePlace { root, source, target, top_names }, names } = slice;
+        let part = ItemPart::Names(names);
+        Self { root, path: source, target, top_names, is_above_settled: false, part }
+    }
+
     /// Returns the share.
-    pub fn share(&self) -> DirectoryShare {
+    pub fn share(&self) -> WorkShare {
         let (source, target) = (self.path.clone(), self.target.clone());
         let place = SharePlace { root: self.root, source, target, top_names: self.top_names };
-        DirectoryShare { place, is_above_settled: self.is_above_settled }
+        match &self.part {
+            ItemPart::Whole => {
+                WorkShare::Directory(DirectoryShare { place, is_above_settled: self.is_above_settled })
+            }
+            ItemPart::Names(names) => WorkShare::Slice(DirectorySlice { place, names: names.clone() }),
+        }
     }
 }
 
@@ -212,8 +235,14 @@ mod tests {
                 is_unproven: true,
                 is_examined: false,
                 listed_ctime: Some(FileTime { seconds: 9, nanoseconds: 1 }),
+                has_slices: false,
             };
-            assert_eq!(OpenDirectoryRow::of(&end).unwrap().end().unwrap(), end);
+            for (has_slices, listed_ctime) in
+                [(false, end.listed_ctime), (true, end.listed_ctime), (true, None)]
+            {
+                let end = DirectoryEnd { has_slices, listed_ctime, ..end.clone() };
+                assert_eq!(OpenDirectoryRow::of(&end).unwrap().end().unwrap(), end);
+            }
             let name = NameShare {
                 place: place.clone(),
                 inode: Inode { file_system: u64::MAX, number: 8 },
@@ -221,8 +250,10 @@ mod tests {
                 links: 3,
             };
             assert_eq!(LinkNameRow::of(&name).unwrap().share().unwrap(), name);
-            let share = DirectoryShare { place, is_above_settled: true };
-            assert_eq!(UnitItem::of(&share).share(), share);
+            let share = DirectoryShare { place: place.clone(), is_above_settled: true };
+            assert_eq!(UnitItem::of(&share).share(), WorkShare::Directory(share));
+            let slice = DirectorySlice { place, names: vec![b"a".to_vec(), vec![0xff]] };
+            assert_eq!(UnitItem::of_slice(slice.clone()).share(), WorkShare::Slice(slice));
         }
     }
 

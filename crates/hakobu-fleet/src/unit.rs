@@ -1,9 +1,9 @@
 //! Units: the shares of a run that are handed out, and the bytes in which a ledger keeps their work.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::path::{EntryPath, NAME_BYTES_MAX};
+use hakobu_core::path::EntryPath;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::UnitKey;
@@ -25,13 +25,8 @@ const WORK_FORM: u8 = 1;
 pub enum ItemPart {
     /// All of a file, or of a directory with everything below it.
     Whole,
-    /// The entries of a directory whose names lie in a range by their bytes, with everything below them.
-    Names {
-        /// The name behind which the range begins; from the first if there is none.
-        after: Option<Vec<u8>>,
-        /// The last name of the range; to the end if there is none.
-        until: Option<Vec<u8>>,
-    },
+    /// The entries of a directory that have these names: a slice of it.
+    Names(Vec<Vec<u8>>),
 }
 
 /// One entry of the source, or a part of it.
@@ -88,6 +83,8 @@ pub enum WorkCoverage<'a> {
         whole: HashSet<(u16, &'a [u8])>,
         /// The attributes of these directories.
         ends: HashSet<(u16, &'a [u8])>,
+        /// Entries of these directories that have these names, with everything below them.
+        slices: HashMap<(u16, &'a [u8]), HashSet<&'a [u8]>>,
     },
 }
 
@@ -103,11 +100,27 @@ impl WorkCoverage<'_> {
 
     /// Returns true if an entry is one of the items, or lies below one.
     pub fn has(&self, root: u16, path: &EntryPath) -> bool {
-        let Self::Paths { whole: paths, .. } = self else { return true };
+        let Self::Paths { whole, slices, .. } = self else { return true };
         let path = path.as_bytes();
-        let above =
-            path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| &path[..slash]);
-        above.chain([&b""[..], path]).any(|above| paths.contains(&(root, above)))
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| slash);
+        let in_slice = |above: &[u8], below: &[u8]| {
+            let name = below.split(|byte| *byte == b'/').next().unwrap_or_default();
+            !name.is_empty() && slices.get(&(root, above)).is_some_and(|names| names.contains(name))
+        };
+        let mut splits = slashes.map(|slash| (&path[..slash], &path[slash + 1..])).chain([(&b""[..], path)]);
+        whole.contains(&(root, path))
+            || splits.any(|(above, below)| whole.contains(&(root, above)) || in_slice(above, below))
+    }
+
+    /// Returns true if all of an item belongs to the unit.
+    pub fn has_item(&self, item: &UnitItem) -> bool {
+        match (self, &item.part) {
+            _ if self.has(item.root, &item.path) => true,
+            (Self::Paths { slices, .. }, ItemPart::Names(names)) => slices
+                .get(&(item.root, item.path.as_bytes()))
+                .is_some_and(|known| names.iter().all(|name| known.contains(&name[..]))),
+            _ => false,
+        }
     }
 }
 
@@ -200,13 +213,24 @@ impl UnitWork {
                 let ends =
                     paths.iter().map(|(root, path)| (*root, &path.as_bytes()[..above(path).unwrap_or(0)]));
                 let whole = paths.iter().map(|(root, path)| (*root, path.as_bytes()));
-                return WorkCoverage::Paths { whole: whole.collect(), ends: ends.collect() };
+                let slices = HashMap::new();
+                return WorkCoverage::Paths { whole: whole.collect(), ends: ends.collect(), slices };
             }
             Self::All => return WorkCoverage::All,
             Self::Links(_) | Self::Directories(_) => &[],
         };
-        let whole = items.iter().map(|item| (item.root, item.path.as_bytes())).collect();
-        WorkCoverage::Paths { whole, ends: HashSet::new() }
+        let mut whole = HashSet::new();
+        let mut slices: HashMap<_, HashSet<&[u8]>> = HashMap::new();
+        for item in items {
+            let place = (item.root, item.path.as_bytes());
+            match &item.part {
+                ItemPart::Whole => drop(whole.insert(place)),
+                ItemPart::Names(names) => {
+                    slices.entry(place).or_default().extend(names.iter().map(|name| &name[..]));
+                }
+            }
+        }
+        WorkCoverage::Paths { whole, ends: HashSet::new(), slices }
     }
 
     /// Checks the lengths, except that of all the work together.
@@ -216,7 +240,8 @@ impl UnitWork {
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Items(items) => {
-                check_at_most("the items of a unit", items.len(), UNIT_ITEMS_MAX)?;
+                let entries = items.iter().map(UnitItem::entries).sum();
+                check_at_most("the items of a unit", entries, UNIT_ITEMS_MAX)?;
                 items.iter().try_for_each(UnitItem::check)
             }
             Self::Links(range) => range.check(),
@@ -240,12 +265,34 @@ impl UnitItem {
         }
     }
 
+    /// Returns the number of entries that it names.
+    pub fn entries(&self) -> usize {
+        match &self.part {
+            ItemPart::Whole => 1,
+            ItemPart::Names(names) => names.len().max(1),
+        }
+    }
+
+    /// Returns the number of bytes of its paths and names.
+    pub fn bytes(&self) -> usize {
+        let names = match &self.part {
+            ItemPart::Whole => 0,
+            ItemPart::Names(names) => names.iter().map(Vec::len).sum(),
+        };
+        self.path.as_bytes().len() + self.target.as_bytes().len() + names
+    }
+
+    /// Returns the paths of the entries that it names.
+    pub fn paths(&self) -> Vec<EntryPath> {
+        match &self.part {
+            ItemPart::Whole => vec![self.path.clone()],
+            ItemPart::Names(names) => names.iter().filter_map(|name| self.path.join(name).ok()).collect(),
+        }
+    }
+
     fn check(&self) -> Result<()> {
-        let ItemPart::Names { after, until } = &self.part else { return Ok(()) };
-        [after, until]
-            .into_iter()
-            .flatten()
-            .try_for_each(|name| check_at_most("the bytes of a name", name.len(), NAME_BYTES_MAX))
+        let ItemPart::Names(names) = &self.part else { return Ok(()) };
+        names.iter().try_for_each(|name| self.path.join(name).and(self.target.join(name)).map(drop))
     }
 }
 
@@ -281,8 +328,8 @@ mod tests {
         fn work_is_read_back(names in proptest::collection::vec("[a-z\u{e9}]{1,9}(/[a-z]{1,3}){0,3}", 0..9), root: u16) {
             let part = |index: usize| match index % 3 {
                 0 => ItemPart::Whole,
-                1 => ItemPart::Names { after: None, until: Some(vec![0xff, 0xfe]) },
-                _ => ItemPart::Names { after: Some(b"a".to_vec()), until: None },
+                1 => ItemPart::Names(vec![vec![0xff, 0xfe], b"a".to_vec()]),
+                _ => ItemPart::Names(Vec::new()),
             };
             let item = |(index, name): (usize, &String)| UnitItem {
                 part: part(index),
@@ -309,11 +356,18 @@ mod tests {
         assert_eq!(items(UNIT_ITEMS_MAX + 1).encode().unwrap_err().kind, ErrorKind::Usage);
         let long = path(&vec!["x".repeat(200); 20].join("/"));
         assert!(UnitWork::Items(vec![UnitItem::whole(0, long); 300]).encode().is_err());
-        let name = |length| {
-            let part = ItemPart::Names { after: Some(vec![b'a'; length]), until: None };
+        let slice = |names: Vec<Vec<u8>>| {
+            let part = ItemPart::Names(names);
             UnitWork::Items(vec![UnitItem { part, ..UnitItem::whole(0, path("a")) }])
         };
-        assert!(name(NAME_BYTES_MAX).encode().is_ok() && name(NAME_BYTES_MAX + 1).encode().is_err());
+        assert!(slice(vec![b"b".to_vec(); UNIT_ITEMS_MAX]).encode().is_ok());
+        assert_eq!(
+            slice(vec![b"b".to_vec(); UNIT_ITEMS_MAX + 1]).encode().unwrap_err().kind,
+            ErrorKind::Usage
+        );
+        for name in [&b""[..], b"..", b"b/c", &[b'b'; 256]] {
+            assert!(slice(vec![name.to_vec()]).encode().is_err(), "{name:?}");
+        }
     }
 
     #[test]
@@ -324,5 +378,26 @@ mod tests {
         assert!(covers.has(1, &path("a/b")) && covers.has(1, &path("a/b/c")) && covers.has(2, &path("x/y")));
         assert!(covers.has(2, &EntryPath::root()) && !covers.has(1, &EntryPath::root()));
         assert!(!covers.has(0, &path("a/b")) && !covers.has(1, &path("a/bc")) && !covers.has(1, &path("a")));
+    }
+
+    #[test]
+    fn a_slice_is_its_names_and_what_is_below_them() {
+        let slice = |top: &str, names: &[&str]| {
+            let part = ItemPart::Names(names.iter().map(|name| name.as_bytes().to_vec()).collect());
+            UnitItem { part, ..UnitItem::whole(1, path(top)) }
+        };
+        let work = UnitWork::Items(vec![slice("a/b", &["x"]), slice("a/b", &["y"]), slice("", &["top"])]);
+        let covers = work.coverage();
+        for inside in ["a/b/x", "a/b/y", "a/b/x/below", "top", "top/a/b"] {
+            assert!(covers.has(1, &path(inside)), "{inside}");
+            assert!(!covers.has(0, &path(inside)), "{inside} of another root");
+        }
+        for outside in ["", "a", "a/b", "a/b/z", "a/b/xx", "a/x", "x", "a/b/z/x"] {
+            assert!(!covers.has(1, &path(outside)) && !covers.has_end(1, &path(outside)), "{outside}");
+        }
+        assert!(covers.has_item(&slice("a/b", &["y", "x"])) && covers.has_item(&slice("top", &["z"])));
+        assert!(!covers.has_item(&slice("a/b", &["x", "z"])) && !covers.has_item(&slice("a", &["b"])));
+        assert!(!covers.has_item(&UnitItem::whole(1, path("a/b"))));
+        assert!(covers.has_item(&UnitItem::whole(1, path("a/b/x"))));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use hakobu_core::exchange::{
-    DirectoryEnd, DirectoryShare, NameShare, SharePlace, WorkDemand, WorkExchange, WorkShare,
+    DirectoryEnd, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkDemand, WorkExchange, WorkShare,
 };
 use hakobu_core::path::EntryPath;
 use hakobu_core::target_lease::TargetLease;
@@ -69,6 +69,7 @@ impl WorkExchange for UnitExchange<'_> {
         for share in shares.iter_mut().flatten() {
             self.enter(match share {
                 WorkShare::Directory(share) => &mut share.place,
+                WorkShare::Slice(slice) => &mut slice.place,
                 WorkShare::Name(share) => &mut share.place,
                 WorkShare::End(end) => &mut end.place,
                 WorkShare::Entry(_) => continue,
@@ -84,6 +85,15 @@ impl WorkExchange for UnitExchange<'_> {
     fn give(&self, mut shares: Vec<DirectoryShare>) {
         shares.iter_mut().for_each(|share| self.leave(&mut share.place));
         self.outer.give(shares);
+    }
+
+    fn slice_demand(&self, entries: u64) -> WorkDemand {
+        self.outer.slice_demand(entries)
+    }
+
+    fn give_slices(&self, mut slices: Vec<DirectorySlice>) {
+        slices.iter_mut().for_each(|slice| self.leave(&mut slice.place));
+        self.outer.give_slices(slices);
     }
 
     fn takes_names(&self) -> bool {
@@ -129,6 +139,12 @@ mod tests {
         }
 
         fn give(&self, _shares: Vec<DirectoryShare>) {}
+
+        fn slice_demand(&self, _entries: u64) -> WorkDemand {
+            WorkDemand::Nothing
+        }
+
+        fn give_slices(&self, _slices: Vec<DirectorySlice>) {}
 
         fn takes_names(&self) -> bool {
             false

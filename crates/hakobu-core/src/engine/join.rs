@@ -109,6 +109,8 @@ pub(super) struct Join<'a> {
     target_name: Option<&'a [u8]>,
     picks: Vec<Pick>,
     picked_bytes: u64,
+    /// True if one of them has further names at one of the ends, which only this run knows.
+    has_linked_picks: bool,
     /// The entries picked for a pack whose content is compared, and their size in bytes.
     compared: Vec<Pick>,
     compared_bytes: u64,
@@ -157,6 +159,7 @@ impl<'a> Join<'a> {
             target_name: None,
             picks: Vec::new(),
             picked_bytes: 0,
+            has_linked_picks: false,
             compared: Vec::new(),
             compared_bytes: 0,
             compared_as: IfDifferent::Write(DraftKind::File),
@@ -259,7 +262,7 @@ impl<'a> Join<'a> {
         let target = beside.map(|(listing, index)| listing.metadata(index));
         let source = &parts[number].listing;
         let metadata = source.metadata(index);
-        if !self.again && !self.node.has_given_names() {
+        if !self.again && !self.node.has_found_entries() {
             if self.is_left_out(source.name(index), metadata) {
                 self.counters.entries_scanned.add(1);
                 return self.counters.entries_skipped.add(1);
@@ -510,6 +513,7 @@ impl<'a> Join<'a> {
         {
             self.close_pack(source);
         }
+        self.has_linked_picks |= metadata.inode.is_some() || old.is_some_and(|old| old.links > 1);
         self.picks.push(Pick { index: index as u32, replaces });
         self.picked_bytes += bytes;
     }
@@ -643,7 +647,17 @@ impl<'a> Join<'a> {
         self.node.hold(1);
         self.node.touch();
         let (node, origin) = (self.node.clone(), self.origin);
-        self.found.packs.push(PackTask { node, origin, picks, compare: None, resend: None, is_read: false });
+        let may_be_given = !std::mem::take(&mut self.has_linked_picks);
+        let (compare, resend) = (None, None);
+        self.found.packs.push(PackTask {
+            node,
+            origin,
+            picks,
+            compare,
+            resend,
+            is_read: false,
+            may_be_given,
+        });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {

@@ -85,8 +85,10 @@ enum GivenPart {
     Nothing,
     /// All in it, or only its attributes.
     Directory,
-    /// Some names in it.
+    /// Names of files with further names.
     Names,
+    /// Some of many entries.
+    Slice,
 }
 
 /// The attributes of a directory that have to be set in any case.
@@ -153,6 +155,8 @@ pub(super) struct DirectoryNode {
     failed: AtomicBool,
     /// True if another run works on something in or below it.
     open: AtomicBool,
+    /// True if slices of it were given away.
+    has_slices: AtomicBool,
     /// True if something in it could not be removed.
     stuck: AtomicBool,
     /// True if a filter rule excludes something in it, so that it stays.
@@ -222,10 +226,20 @@ impl DirectoryNode {
 
     /// Returns the directory of names that another run has given away. It is not itself copied.
     pub fn of_names(origin: Origin, target: EntryPath, top_names: u16) -> Arc<Self> {
+        Self::of_entries((origin, target, top_names), GivenPart::Names)
+    }
+
+    /// Returns the directory of a slice that another run has given away. It is not itself copied.
+    pub fn of_slice(place: &SharePlace) -> Arc<Self> {
+        let origin = Origin::whole(place.root, place.source.clone());
+        Self::of_entries((origin, place.target.clone(), place.top_names), GivenPart::Slice)
+    }
+
+    fn of_entries((origin, target, top_names): (Origin, EntryPath, u16), given: GivenPart) -> Arc<Self> {
         let end = (None, CountedDirectory::Not);
         let proof = (TouchedAttributes::Not, DirectoryProof::NotNeeded, None);
         let node = Self::build((vec![origin], target), end, None, proof);
-        Arc::new(Self { top_names, given: GivenPart::Names, ..node })
+        Arc::new(Self { top_names, given, ..node })
     }
 
     /// Returns a directory in which everything is done, apart from its own attributes.
@@ -266,6 +280,7 @@ impl DirectoryNode {
             shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             open: AtomicBool::new(false),
+            has_slices: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
             given: GivenPart::Nothing,
@@ -301,9 +316,19 @@ impl DirectoryNode {
         is_found && !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
     }
 
-    /// Returns true if this run only copies names in it that another run has found and counted.
+    /// Returns true if this run only copies names in it that another run has given away as those of files with further names.
     pub fn has_given_names(&self) -> bool {
         self.given == GivenPart::Names
+    }
+
+    /// Returns true if this run only copies a slice of it.
+    pub fn is_slice(&self) -> bool {
+        self.given == GivenPart::Slice
+    }
+
+    /// Returns true if this run only copies entries in it that another run has found, filtered and counted.
+    pub fn has_found_entries(&self) -> bool {
+        matches!(self.given, GivenPart::Names | GivenPart::Slice)
     }
 
     /// Returns the place of an entry in it that has a name of its own at the source.
@@ -316,9 +341,19 @@ impl DirectoryNode {
     pub fn share(&self) -> Option<DirectoryShare> {
         let [origin] = &self.origins[..] else { return None };
         let replaces = self.counted == CountedDirectory::Updated;
-        let is_tree = origin.only.is_none() && self.given != GivenPart::Names && !self.is_doomed();
+        let is_tree = origin.only.is_none() && !self.has_found_entries() && !self.is_doomed();
         (is_tree && !replaces && !self.is_top())
             .then(|| DirectoryShare { place: self.place(origin), is_above_settled: self.is_above_settled })
+    }
+
+    /// Returns true if entries of an origin can be given away as slices.
+    pub fn has_slice_place(&self, origin: usize) -> bool {
+        !self.has_given_names() && self.origins.get(origin).is_some_and(|origin| origin.only.is_none())
+    }
+
+    /// Returns the place of slices of it that an origin has.
+    pub fn slice_place(&self, origin: usize) -> Option<SharePlace> {
+        self.origins.get(origin).map(|origin| self.place(origin))
     }
 
     fn place(&self, origin: &Origin) -> SharePlace {
@@ -333,6 +368,12 @@ impl DirectoryNode {
         while let Some(open) = node.filter(|node| !node.open.swap(true, Ordering::Relaxed)) {
             node = open.parent.as_deref();
         }
+    }
+
+    /// Records that slices of it were given away, so that it and its parents stay open.
+    pub fn cut(&self) {
+        self.has_slices.store(true, Ordering::Relaxed);
+        self.open();
     }
 
     /// Returns true if another run works on something in it or below it.
@@ -360,6 +401,7 @@ impl DirectoryNode {
             is_unproven: self.is_unproven(),
             is_examined,
             listed_ctime: self.listed_ctime,
+            has_slices: self.has_slices.load(Ordering::Relaxed),
         })
     }
 
@@ -394,6 +436,7 @@ impl DirectoryNode {
             shrinks: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             open: AtomicBool::new(false),
+            has_slices: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
             given: GivenPart::Nothing,
@@ -586,14 +629,16 @@ pub(super) enum TargetState {
     Unknown,
     /// It exists, both sides list in order, and these entries have been listed but not compared.
     Sides(Box<PendingEntries>),
+    /// Only entries with these names are copied, which another run has found.
+    Named(Vec<Vec<u8>>),
     /// It exists, with this listing. Prefetched listings may belong to directories further down.
     Listed(Listing, Prefetched),
 }
 
 impl TargetState {
-    /// Returns true if a part of it has been compared.
+    /// Returns true if a part of it has been compared, or another run has found what is in it.
     pub fn is_begun(&self) -> bool {
-        matches!(self, Self::Rest(_) | Self::Sides(_))
+        matches!(self, Self::Rest(_) | Self::Sides(_) | Self::Named(_))
     }
 }
 

@@ -1,9 +1,13 @@
-//! Gives away directories that wait.
+//! Gives away directories that wait, and files that wait in large ones.
 
+use std::sync::Arc;
+
+use super::queue::PackTask;
 use super::shared::{EngineState, Setup};
 use crate::counters::{Counter, LaneCounters};
-use crate::endpoint::TargetOp;
+use crate::endpoint::{Pick, TargetOp};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{DirectorySlice, SLICE_NAMES_MAX, WorkExchange};
 use crate::job::Removal;
 
 /// Fails if a run cannot be one of several that copy a tree together.
@@ -40,13 +44,15 @@ impl EngineState<'_> {
         true
     }
 
-    /// Gives away as many of the waiting directories as are wanted.
+    /// Gives away as many of the waiting directories, and of the files in large ones, as are wanted.
     pub(super) fn give_shares(&self) {
         let Some(exchange) = self.setup.exchange else { return };
         let sum = |counter: fn(&LaneCounters) -> &Counter| {
             self.record.lanes.iter().map(|lane| counter(lane).get()).sum()
         };
-        let demand = exchange.demand(sum(|lane| &lane.entries_scanned), sum(|lane| &lane.bytes_scanned));
+        let entries = sum(|lane| &lane.entries_scanned);
+        self.give_slices(exchange, entries);
+        let demand = exchange.demand(entries, sum(|lane| &lane.bytes_scanned));
         let tasks = self.queue.take_shares(demand);
         if tasks.is_empty() {
             return;
@@ -59,4 +65,31 @@ impl EngineState<'_> {
         }
         self.queue.complete(tasks.len() as u64);
     }
+
+    fn give_slices(&self, exchange: &dyn WorkExchange, entries: u64) {
+        let packs = self.queue.take_slices(exchange.slice_demand(entries));
+        if packs.is_empty() {
+            return;
+        }
+        packs.iter().for_each(|pack| pack.node.cut());
+        exchange.give_slices(slices(&packs));
+        self.queue.given_packs(&packs);
+    }
+}
+
+/// Returns the entries of packs as slices.
+fn slices(packs: &[PackTask]) -> Vec<DirectorySlice> {
+    let mut slices: Vec<DirectorySlice> = Vec::new();
+    let of_one = |a: &PackTask, b: &PackTask| Arc::ptr_eq(&a.node, &b.node) && a.origin == b.origin;
+    for packs in packs.chunk_by(of_one) {
+        let Some(place) = packs.first().and_then(|pack| pack.node.slice_place(pack.origin)) else { continue };
+        let names = |pack: &PackTask| -> Vec<Vec<u8>> {
+            let name = |pick: &Pick| pack.picks.listing.name(pick.index as usize).to_vec();
+            pack.picks.entries.iter().map(name).collect()
+        };
+        let names: Vec<_> = packs.iter().flat_map(names).collect();
+        let slice = |names: &[Vec<u8>]| DirectorySlice { place: place.clone(), names: names.to_vec() };
+        slices.extend(names.chunks(SLICE_NAMES_MAX).map(slice));
+    }
+    slices
 }

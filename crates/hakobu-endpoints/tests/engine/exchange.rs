@@ -7,12 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
 
+use hakobu_core::capabilities::Capabilities;
 use hakobu_core::counters::CounterTotals;
 use hakobu_core::engine::{RunSummary, Setup, run};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::exchange::{
-    DirectoryEnd, DirectoryShare, EntryShare, NameShare, WorkDemand, WorkExchange, WorkShare,
+    DirectoryEnd, DirectoryShare, DirectorySlice, EntryShare, NameShare, SLICE_NAMES_MAX, WorkDemand,
+    WorkExchange, WorkShare,
 };
 use hakobu_core::filter::FilterRule;
 use hakobu_core::grant::Grant;
@@ -21,6 +23,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_core::target_lease::TargetLease;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
+use hakobu_testkit::faults::{FaultPlan, Faulty};
 
 use crate::bench::{Counter, Order, Place, Watchdog};
 use crate::tree::{Numbers, dress_all, stamp, write};
@@ -28,7 +31,7 @@ use crate::view::{View, assert_same, drafts};
 
 /// How much a unit gives away.
 #[derive(Clone, Copy, Debug)]
-enum Policy {
+pub enum Policy {
     /// Whatever the figures are, by chance.
     Chance(u64),
     /// All after so many entries, and half while others are idle.
@@ -43,7 +46,7 @@ struct Pool {
 }
 
 #[derive(Debug, Default)]
-struct PoolState {
+pub struct PoolState {
     waiting: VecDeque<Vec<WorkShare>>,
     /// The number of units that are being run.
     busy: usize,
@@ -52,9 +55,11 @@ struct PoolState {
     ends: Vec<DirectoryEnd>,
     units: usize,
     given: usize,
-    totals: CounterTotals,
-    changed: Vec<Vec<u8>>,
-    failures: Vec<String>,
+    /// The number of slices of directories that were given away.
+    pub slices: usize,
+    pub totals: CounterTotals,
+    pub changed: Vec<Vec<u8>>,
+    pub failures: Vec<String>,
 }
 
 /// One unit of work, and what its run gives away.
@@ -98,6 +103,25 @@ impl WorkExchange for Unit<'_> {
         self.pool.wake.notify_all();
     }
 
+    fn slice_demand(&self, entries: u64) -> WorkDemand {
+        match self.policy {
+            // A slice is not only passed on.
+            Policy::Budget(_) if entries == 0 => WorkDemand::Nothing,
+            _ => self.demand(entries, 0),
+        }
+    }
+
+    fn give_slices(&self, slices: Vec<DirectorySlice>) {
+        assert!(!slices.is_empty());
+        let mut state = self.pool.state.lock().unwrap();
+        state.slices += slices.len();
+        for slice in slices {
+            assert!(!slice.names.is_empty() && slice.names.len() <= SLICE_NAMES_MAX);
+            state.waiting.push_back(vec![WorkShare::Slice(slice)]);
+        }
+        self.pool.wake.notify_all();
+    }
+
     fn takes_names(&self) -> bool {
         self.takes_names
     }
@@ -127,17 +151,35 @@ impl Observer for Changes {
     }
 }
 
+/// The key of the lease of the unit that begins with the items of the job.
+const FIRST_UNIT: [u8; 8] = 1u64.to_le_bytes();
+
 /// Returns the summary of a run, and the paths that it changed.
-fn run_one(
+pub fn run_one(
     source: &Path,
     target: &Path,
     job: &Job,
     exchange: Option<&dyn WorkExchange>,
 ) -> (RunSummary, Vec<Vec<u8>>) {
+    run_with((source, target), job, exchange, |_| ())
+}
+
+/// Makes a run whose target claims other capabilities.
+pub fn run_with(
+    (source, target): (&Path, &Path),
+    job: &Job,
+    exchange: Option<&dyn WorkExchange>,
+    shows: fn(&mut Capabilities),
+) -> (RunSummary, Vec<Vec<u8>>) {
     let roots = [SourceRoot { path: source.to_path_buf() }];
     let source = LocalSource::open(&roots).unwrap();
-    let options = TargetOptions { job: [5; 32], durable: false, state: None };
-    let target = LocalTarget::open(target, Grant::everything(), options).unwrap();
+    let mut key = [5; 32];
+    let lease = exchange.map(WorkExchange::lease);
+    lease.iter().for_each(|lease| key[8..16].copy_from_slice(&lease.key()));
+    let options = TargetOptions { job: key, durable: false, state: None };
+    let grant = Grant { lease: lease.cloned(), ..Grant::everything() };
+    let target = LocalTarget::open(target, grant, options).unwrap();
+    let target = Faulty::new(target, FaultPlan::new(1)).showing(shows);
     let changes = Changes::default();
     let summary = run(&Setup {
         source: &source,
@@ -208,10 +250,24 @@ impl Pool {
 }
 
 /// Copies with several engines: first the tree, then names of files with several, then the directories that stayed open.
-fn copy_together(source: &Path, target: &Path, job: &Job, engines: usize, policy: Policy) -> PoolState {
+pub fn copy_together(source: &Path, target: &Path, job: &Job, engines: usize, policy: Policy) -> PoolState {
+    copy_together_with((source, target), job, (engines, policy), |_| (), &|| ())
+}
+
+/// Copies to a target that claims other capabilities, and does something after the first unit.
+pub fn copy_together_with(
+    (source, target): (&Path, &Path),
+    job: &Job,
+    (engines, policy): (usize, Policy),
+    shows: fn(&mut Capabilities),
+    after_first: &(dyn Fn() + Sync),
+) -> PoolState {
     let pool = Pool::new();
     let run = |unit: &Unit<'_>| {
-        let (summary, changed) = run_one(source, target, job, Some(unit));
+        let (summary, changed) = run_with((source, target), job, Some(unit), shows);
+        if unit.lease.key() == FIRST_UNIT {
+            after_first();
+        }
         let mut state = pool.state.lock().unwrap();
         assert!(summary.fatal.is_none(), "{:?}", summary.fatal);
         state.totals.merge(&summary.counters);
@@ -313,7 +369,7 @@ fn change(root: &Path, numbers: &mut Numbers) {
 }
 
 /// Returns the names of each file with several, by the first one.
-fn links(root: &Path) -> Vec<Vec<Vec<u8>>> {
+pub fn links(root: &Path) -> Vec<Vec<Vec<u8>>> {
     let mut by_inode: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
     let mut open = vec![root.to_path_buf()];
     while let Some(directory) = open.pop() {
@@ -334,7 +390,7 @@ fn links(root: &Path) -> Vec<Vec<Vec<u8>>> {
 }
 
 /// Returns the counters that do not depend on the number of engines.
-fn figures(totals: &CounterTotals) -> [(&'static str, u64); 14] {
+pub fn figures(totals: &CounterTotals) -> [(&'static str, u64); 14] {
     [
         ("scanned", totals.entries_scanned),
         ("bytes scanned", totals.bytes_scanned),
@@ -353,7 +409,7 @@ fn figures(totals: &CounterTotals) -> [(&'static str, u64); 14] {
     ]
 }
 
-fn exclude(pattern: &str) -> FilterRule {
+pub fn exclude(pattern: &str) -> FilterRule {
     FilterRule::exclude(pattern, "a test".to_owned())
 }
 

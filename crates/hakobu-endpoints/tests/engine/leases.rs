@@ -13,7 +13,7 @@ use hakobu_core::entry::Inode;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::NoObserver;
 use hakobu_core::exchange::{
-    DirectoryEnd, DirectoryShare, NameShare, SharePlace, WorkDemand, WorkExchange, WorkShare,
+    DirectoryEnd, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkDemand, WorkExchange, WorkShare,
 };
 use hakobu_core::extent::{CHUNK_BYTES, JOURNALED_FROM_BYTES};
 use hakobu_core::grant::Grant;
@@ -43,6 +43,14 @@ impl WorkExchange for Alone {
     }
 
     fn give(&self, _shares: Vec<DirectoryShare>) {
+        panic!("nothing was wanted");
+    }
+
+    fn slice_demand(&self, _entries: u64) -> WorkDemand {
+        WorkDemand::Nothing
+    }
+
+    fn give_slices(&self, _slices: Vec<DirectorySlice>) {
         panic!("nothing was wanted");
     }
 
@@ -82,6 +90,14 @@ impl WorkExchange for NamesAgain {
         panic!("nothing was wanted");
     }
 
+    fn slice_demand(&self, _entries: u64) -> WorkDemand {
+        WorkDemand::Nothing
+    }
+
+    fn give_slices(&self, _slices: Vec<DirectorySlice>) {
+        panic!("nothing was wanted");
+    }
+
     fn takes_names(&self) -> bool {
         false
     }
@@ -107,14 +123,23 @@ fn run_leased(place: &Place, job: &Job, lease: TargetLease, plan: FaultPlan) -> 
 }
 
 fn run_shared(place: &Place, job: &Job, exchange: &dyn WorkExchange, plan: FaultPlan) -> RunSummary {
+    run_between((&place.source(), &place.target()), job, exchange, plan)
+}
+
+fn run_between(
+    (source, target): (&Path, &Path),
+    job: &Job,
+    exchange: &dyn WorkExchange,
+    plan: FaultPlan,
+) -> RunSummary {
     let lease = exchange.lease();
     let _watchdog = Watchdog::new();
-    let source = LocalSource::open(&[SourceRoot { path: place.source() }]).unwrap();
+    let source = LocalSource::open(&[SourceRoot { path: source.to_path_buf() }]).unwrap();
     let mut key = [5; 32];
     key[8..16].copy_from_slice(&lease.key());
     let options = TargetOptions { job: key, durable: false, state: None };
     let grant = Grant { lease: Some(lease.clone()), ..Grant::everything() };
-    let target = Faulty::new(LocalTarget::open(&place.target(), grant, options).unwrap(), plan);
+    let target = Faulty::new(LocalTarget::open(target, grant, options).unwrap(), plan);
     run(&Setup {
         source: &source,
         target: &target,
@@ -212,24 +237,29 @@ fn after_the_end_of_a_lease_nothing_gets_its_name() {
 }
 
 /// Leaves a draft of a large file and its journal, as a process that was killed does.
-fn leave_large(place: &Place, job: &Job) {
+pub fn leave_large((source, target): (&Path, &Path), job: &Job) {
     let cut = FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
-    let summary = run_leased(place, job, TargetLease::endless([1; 8]), cut);
+    let summary = run_between((source, target), job, &Alone(TargetLease::endless([1; 8])), cut);
     assert_eq!(summary.fatal.unwrap().kind, ErrorKind::ConnectionLost);
-    assert_eq!(drafts(&place.target()).len(), 2, "a draft and its journal");
+    assert_eq!(drafts(target).len(), 2, "a draft and its journal");
+}
+
+/// Makes a large file.
+pub fn large_file(path: &Path) -> Vec<u8> {
+    let mut content = vec![0; (JOURNALED_FROM_BYTES + 4 * CHUNK_BYTES) as usize];
+    blake3::Hasher::new().finalize_xof().fill(&mut content);
+    fs::write(path, &content).unwrap();
+    content
 }
 
 #[test]
 fn another_lease_goes_on_with_a_large_file_unless_somebody_has_it() {
-    let size_bytes = JOURNALED_FROM_BYTES + 4 * CHUNK_BYTES;
     for is_held in [false, true] {
         let place = Place::new();
-        let mut content = vec![0; size_bytes as usize];
-        blake3::Hasher::new().finalize_xof().fill(&mut content);
-        fs::write(place.source().join("large"), &content).unwrap();
+        let content = large_file(&place.source().join("large"));
         let mut job = Order::contents(1).job;
         job.clone = false;
-        leave_large(&place, &job);
+        leave_large((&place.source(), &place.target()), &job);
         let held: Vec<OwnedFd> = match is_held {
             true => {
                 drafts(&place.target()).iter().map(|draft| fs::File::open(draft).unwrap().into()).collect()

@@ -19,6 +19,7 @@ mod plain;
 mod remote;
 mod removal;
 mod resume;
+mod slices;
 mod tree;
 mod updates;
 mod view;

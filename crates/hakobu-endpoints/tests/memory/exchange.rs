@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use hakobu_core::counters::CounterTotals;
 use hakobu_core::endpoint::Change;
 use hakobu_core::error::ErrorKind;
-use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
+use hakobu_core::exchange::{
+    DirectoryEnd, DirectoryShare, DirectorySlice, NameShare, WorkDemand, WorkExchange, WorkShare,
+};
 use hakobu_core::grant::Grant;
 use hakobu_core::target_lease::TargetLease;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryMetadataStore};
@@ -21,14 +23,15 @@ use crate::examined::{add, all_of, attributes, done, store, tree};
 struct Generous {
     begin: Mutex<Option<Vec<WorkShare>>>,
     given: Mutex<Vec<DirectoryShare>>,
+    slices: Mutex<Vec<DirectorySlice>>,
     ends: Mutex<Vec<DirectoryEnd>>,
     lease: TargetLease,
 }
 
 impl Generous {
     fn beginning_with(shares: Option<Vec<WorkShare>>) -> Self {
-        let (given, ends) = (Mutex::default(), Mutex::default());
-        Self { begin: Mutex::new(shares), given, ends, lease: TargetLease::endless([1; 8]) }
+        let (given, slices, ends) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { begin: Mutex::new(shares), given, slices, ends, lease: TargetLease::endless([1; 8]) }
     }
 }
 
@@ -43,6 +46,15 @@ impl WorkExchange for Generous {
 
     fn give(&self, shares: Vec<DirectoryShare>) {
         self.given.lock().unwrap().extend(shares);
+    }
+
+    fn slice_demand(&self, entries: u64) -> WorkDemand {
+        // A slice is not only passed on.
+        if entries > 0 { WorkDemand::All } else { WorkDemand::Nothing }
+    }
+
+    fn give_slices(&self, slices: Vec<DirectorySlice>) {
+        self.slices.lock().unwrap().extend(slices);
     }
 
     fn takes_names(&self) -> bool {
@@ -90,6 +102,8 @@ fn copy_in_shares(stores: &Stores, plan: &FaultPlan) -> (CounterTotals, Vec<Dire
         units += 1;
         let given = exchange.given.into_inner().unwrap().into_iter();
         waiting.extend(given.map(|share| Some(vec![WorkShare::Directory(share)])));
+        let slices = exchange.slices.into_inner().unwrap().into_iter();
+        waiting.extend(slices.map(|slice| Some(vec![WorkShare::Slice(slice)])));
         ends.extend(exchange.ends.into_inner().unwrap());
     }
     (sums, ends, units)
@@ -247,6 +261,48 @@ fn what_a_directory_brings_along_is_examined_by_whoever_is_given_it() {
     let (sums, ends, units) = copy_in_shares(&stores, &none);
     assert!(units > 20, "{units}");
     assert_eq!(made(&sums).0, 120, "the files of both directories");
+    end(&stores, ends);
+    assert_eq!(all_of(&**source), all_of(&**objects));
+    assert_eq!(done(&copy(source, objects, &contents())), (0, 0, 0));
+}
+
+/// Below one key there are so many that they are given away by their names.
+#[test]
+fn a_large_directory_that_was_copied_in_slices_is_proven() {
+    let (stores, none) = ((tree(), store()), FaultPlan::new(1));
+    let (source, objects) = &stores;
+    for number in 0..2500 {
+        let content = EntryContent::File(bytes(20 + number % 7, number as u64).into());
+        add(&**source, &format!("b/many/f{number}"), content);
+    }
+    for at in ["b/many", "b"] {
+        let change = Change::Directory {
+            path: path(at),
+            attributes: attributes(0o755, 1_000_000_123),
+            extended: None,
+        };
+        source.apply(&change, &Grant::everything()).unwrap();
+    }
+    let (sums, ends, units) = copy_in_shares(&stores, &none);
+    assert!(units > 4, "{units}");
+    assert!(ends.iter().any(|end| end.has_slices));
+    let last = end(&stores, ends);
+    let alone = store();
+    let expected = copy(source, &alone, &contents()).counters;
+    for figure in [
+        |sums: &CounterTotals| sums.entries_created,
+        |sums: &CounterTotals| sums.entries_scanned,
+        |sums: &CounterTotals| sums.entries_absent,
+        |sums: &CounterTotals| sums.bytes_scanned,
+        |sums: &CounterTotals| sums.target_written_bytes,
+    ] {
+        assert_eq!(figure(&sums) + figure(&last), figure(&expected));
+    }
+    assert_eq!(all_of(&**source), all_of(&**objects));
+    assert_eq!(done(&copy(source, objects, &contents())), (0, 0, 0));
+    replace(source, 5);
+    let (sums, ends, _) = copy_in_shares(&stores, &none);
+    assert_eq!(made(&sums).0, 1);
     end(&stores, ends);
     assert_eq!(all_of(&**source), all_of(&**objects));
     assert_eq!(done(&copy(source, objects, &contents())), (0, 0, 0));

@@ -18,7 +18,7 @@ use crate::names::{BrokerName, GroupName};
 use crate::run::STEP_UNITS_MAX;
 use crate::run_losses::RunLosses;
 use crate::transition::{RefuseCause, UnitTransition};
-use crate::unit::{UNIT_ITEMS_MAX, UnitItem, UnitWork};
+use crate::unit::{ItemPart, UNIT_ITEMS_MAX, UnitItem, UnitWork};
 use crate::unit_counters::UnitCounters;
 
 /// The maximum number of units of one broker.
@@ -256,7 +256,7 @@ fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
         }
         check_at_most(
             "the directories that a unit gives away",
-            items.len(),
+            items.iter().map(UnitItem::entries).sum(),
             STEP_UNITS_MAX * UNIT_ITEMS_MAX,
         )?;
     }
@@ -287,18 +287,28 @@ fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
 /// The number of bytes of paths in one unit that is not exceeded much.
 const UNIT_PATH_BYTES: usize = 256 << 10;
 
-/// Divides items into about so many units, each of neighbours.
+/// The number of files in slices of directories that make a unit: some seconds of work for whoever is slow.
+const UNIT_SLICED_FILES: usize = 2_000;
+
+/// Divides items into about so many units, each of neighbours. Units with slices of directories have no whole ones.
 fn divided(items: Vec<UnitItem>, units: usize) -> Vec<UnitWork> {
-    let each = items.len().div_ceil(units.max(1)).clamp(1, UNIT_ITEMS_MAX / 4);
+    let (whole, slices): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.part == ItemPart::Whole);
+    let mut divided = divided_up_to(whole, units, UNIT_ITEMS_MAX / 4);
+    divided.extend(divided_up_to(slices, units, UNIT_SLICED_FILES));
+    divided
+}
+
+fn divided_up_to(items: Vec<UnitItem>, units: usize, each_max: usize) -> Vec<UnitWork> {
+    let each = items.iter().map(UnitItem::entries).sum::<usize>().div_ceil(units.max(1)).clamp(1, each_max);
     let mut divided: Vec<Vec<UnitItem>> = Vec::new();
-    let mut bytes = 0;
+    let (mut entries, mut bytes) = (0, 0);
     for item in items {
-        let is_full = divided.last().is_none_or(|last| last.len() >= each || bytes >= UNIT_PATH_BYTES);
-        if is_full {
-            divided.push(Vec::with_capacity(each));
-            bytes = 0;
+        let is_full = entries + item.entries() > each || bytes >= UNIT_PATH_BYTES;
+        if divided.is_empty() || entries > 0 && is_full {
+            divided.push(Vec::new());
+            (entries, bytes) = (0, 0);
         }
-        bytes += item.path.as_bytes().len() + item.target.as_bytes().len();
+        (entries, bytes) = (entries + item.entries(), bytes + item.bytes());
         if let Some(last) = divided.last_mut() {
             last.push(item);
         }
@@ -339,5 +349,20 @@ mod tests {
         assert_eq!(sizes(9, 4), [3, 3, 3]);
         assert_eq!(sizes(10, 4), [3, 3, 3, 1]);
         assert!(sizes(100_000, 1).iter().all(|size| *size <= UNIT_ITEMS_MAX));
+        let slice = |count: usize| {
+            let part = ItemPart::Names((0..count).map(|at| format!("f{at}").into_bytes()).collect());
+            UnitItem { part, ..UnitItem::whole(0, EntryPath::new("d").unwrap()) }
+        };
+        let files = |items: Vec<UnitItem>, units| {
+            let entries = |work: &UnitWork| match work {
+                UnitWork::Items(items) => items.iter().map(UnitItem::entries).sum::<usize>(),
+                _ => 0,
+            };
+            divided(items, units).iter().map(entries).collect::<Vec<_>>()
+        };
+        assert_eq!(files(vec![slice(250); 40], 2), [2000; 5]);
+        assert_eq!(files(vec![slice(250); 4], 2), [500; 2]);
+        let mixed = [items(3), vec![slice(250); 2], items(1)].concat();
+        assert_eq!(files(mixed, 2), [2, 2, 250, 250]);
     }
 }

@@ -20,7 +20,7 @@ use crate::relationship::Relationship;
 use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
 use crate::token::{NewToken, TokenHash};
 use crate::transition::{UnitBefore, UnitDecision, UnitRefusal, UnitTransition, decide};
-use crate::unit::{UnitRecord, UnitWork};
+use crate::unit::{UnitItem, UnitRecord, UnitWork};
 
 /// Checks a batch before anything of it is applied.
 ///
@@ -266,7 +266,10 @@ impl<T: Tables> ChangeBatch<'_, T> {
         let items: Vec<(u16, EntryPath)> = match self.work(key)? {
             UnitWork::All => vec![(0, EntryPath::root())],
             UnitWork::Again(paths) => paths,
-            UnitWork::Items(items) => items.into_iter().map(|item| (item.root, item.path)).collect(),
+            UnitWork::Items(items) => {
+                let paths = |item: UnitItem| item.paths().into_iter().map(move |path| (item.root, path));
+                items.into_iter().flat_map(paths).collect()
+            }
             UnitWork::Links(range) => {
                 let groups = self.tables.links_in(key.run, &range)?.map(|pack| pack.groups);
                 let names = groups.into_iter().flatten().flat_map(|group| group.names);

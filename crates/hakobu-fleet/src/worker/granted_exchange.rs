@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hakobu_core::error::Result;
 use hakobu_core::exchange::{
-    DirectoryEnd, DirectoryShare, EntryShare, NameShare, WorkDemand, WorkExchange, WorkShare,
+    DirectoryEnd, DirectoryShare, DirectorySlice, EntryShare, NameShare, WorkDemand, WorkExchange, WorkShare,
 };
 use hakobu_core::target_lease::TargetLease;
 
@@ -27,6 +27,9 @@ const TIME_ENOUGH: Duration = Duration::from_secs(5);
 /// The number of rows of the result after which a unit has enough.
 const ROWS_ENOUGH: u64 = (COMMIT_ROWS_MAX / 8) as u64;
 
+/// The number of bytes of paths and names after which a unit keeps the entries of large directories: a commit is one message.
+const SLICE_BYTES_MAX: u64 = 16 << 20;
+
 /// The exchange of a unit.
 pub struct GrantedExchange<'a> {
     state: &'a BrokerUnit,
@@ -40,6 +43,9 @@ pub struct GrantedExchange<'a> {
     /// True if another broker may have had the unit before.
     is_repeated: bool,
     given: Mutex<Vec<DirectoryShare>>,
+    slices: Mutex<Vec<DirectorySlice>>,
+    /// The number of bytes of paths and names in the slices.
+    slice_bytes: AtomicU64,
     names: Mutex<Vec<NameShare>>,
     ends: Mutex<Vec<DirectoryEnd>>,
     rows: AtomicU64,
@@ -71,6 +77,8 @@ impl<'a> GrantedExchange<'a> {
                 GrantedWork::Names(_) | GrantedWork::Removal | GrantedWork::Verify => false,
             },
             given: Mutex::default(),
+            slices: Mutex::default(),
+            slice_bytes: AtomicU64::new(0),
             names: Mutex::default(),
             ends: Mutex::default(),
             is_repeated: lease.epoch.get() > 1,
@@ -85,10 +93,11 @@ impl<'a> GrantedExchange<'a> {
     /// `Usage` if something cannot be kept.
     pub fn result(self) -> Result<CommittedWork> {
         let given = self.given.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let slices = self.slices.into_inner().unwrap_or_else(PoisonError::into_inner);
         let names = self.names.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ends = self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(CommittedWork {
-            given: packed(given.iter().map(UnitItem::of))?,
+            given: packed(given.iter().map(UnitItem::of).chain(slices.into_iter().map(UnitItem::of_slice)))?,
             ends: ends
                 .iter()
                 .map(|end| OpenDirectoryRow::of(end).map(|row| SentDirectory::from(&row)))
@@ -108,13 +117,14 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Returns given directories as work of units.
 fn packed(items: impl Iterator<Item = UnitItem>) -> Result<Vec<Vec<u8>>> {
     let mut pieces = Vec::new();
-    let (mut piece, mut bytes) = (Vec::new(), 0);
+    let (mut piece, mut bytes, mut entries) = (Vec::new(), 0, 0);
     for item in items {
-        bytes += item.path.as_bytes().len() + item.target.as_bytes().len();
+        bytes += item.bytes();
+        entries += item.entries();
         piece.push(item);
-        if piece.len() >= UNIT_ITEMS_MAX / 4 || bytes >= PIECE_BYTES {
+        if entries >= UNIT_ITEMS_MAX / 4 || bytes >= PIECE_BYTES {
             pieces.push(UnitWork::Items(std::mem::take(&mut piece)).encode()?);
-            bytes = 0;
+            (bytes, entries) = (0, 0);
         }
     }
     if !piece.is_empty() {
@@ -127,7 +137,7 @@ fn packed(items: impl Iterator<Item = UnitItem>) -> Result<Vec<Vec<u8>>> {
 fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
     let shares = match work {
         GrantedWork::Copy(bytes) => match UnitWork::decode(bytes)? {
-            UnitWork::Items(items) => items.iter().map(|item| WorkShare::Directory(item.share())).collect(),
+            UnitWork::Items(items) => items.iter().map(UnitItem::share).collect(),
             UnitWork::Again(paths) => paths
                 .into_iter()
                 .map(|(root, source)| WorkShare::Entry(EntryShare { root, source }))
@@ -177,6 +187,22 @@ impl WorkExchange for GrantedExchange<'_> {
     fn give(&self, shares: Vec<DirectoryShare>) {
         self.rows.fetch_add(shares.len() as u64, Ordering::Relaxed);
         self.given.lock().unwrap_or_else(PoisonError::into_inner).extend(shares);
+    }
+
+    fn slice_demand(&self, entries: u64) -> WorkDemand {
+        // Looking at entries by their names costs more than listing them, so this is only of use to others.
+        let is_wanted = self.state.splits() || (self.is_ending)();
+        let is_full = self.slice_bytes.load(Ordering::Relaxed) >= SLICE_BYTES_MAX;
+        if entries > 0 && is_wanted && !is_full { WorkDemand::All } else { WorkDemand::Nothing }
+    }
+
+    fn give_slices(&self, slices: Vec<DirectorySlice>) {
+        self.rows.fetch_add(1, Ordering::Relaxed);
+        let bytes = |slice: &DirectorySlice| {
+            slice.place.source.as_bytes().len() + slice.names.iter().map(Vec::len).sum::<usize>()
+        };
+        self.slice_bytes.fetch_add(slices.iter().map(bytes).sum::<usize>() as u64, Ordering::Relaxed);
+        self.slices.lock().unwrap_or_else(PoisonError::into_inner).extend(slices);
     }
 
     fn takes_names(&self) -> bool {

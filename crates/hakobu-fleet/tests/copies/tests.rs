@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -5,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::path::EntryPath;
 use hakobu_fleet::change::LedgerChange;
+use hakobu_fleet::leader::Leader;
 use hakobu_fleet::ledger::memory::MemoryLedger;
+use hakobu_fleet::limits_setting::LimitsSetting;
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::run_request::{FleetRequest, LocationText, RunVerb};
 use hakobu_fleet::unit::UnitWork;
@@ -43,6 +47,39 @@ fn brokers_copy_a_tree_together() {
         assert_eq!(row.counters.target_written_bytes, 0, "{row:?}");
         assert_eq!(row.outcome, Some(RunOutcome::Complete));
     }
+}
+
+/// A directory of many files is the work of several brokers, and each file counts once.
+#[test]
+fn brokers_copy_a_directory_of_many_files_together() {
+    const FILES: u64 = 6_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    for number in 0..FILES {
+        let name = [format!("f{number}").as_bytes(), &[0xff][..number as usize % 2]].concat();
+        fs::write(source.join(OsStr::from_bytes(&name)), vec![b'x'; number as usize % 900]).unwrap();
+    }
+    let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
+    (0..2).for_each(|broker| fleet.add_broker(&format!("b{broker}")));
+    let run = fleet.start(&request(&source, &target));
+    let limits = LimitsSetting { operations_per_second: Some(3000), ..LimitsSetting::default() };
+    let limits = serde_json::to_string(&limits).unwrap();
+    fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits))).unwrap();
+    let mut together = 0;
+    let brokers = move |leader: &mut Leader| {
+        let run = leader.active_runs().get(&run);
+        run.map(|run| run.brokers().collect::<BTreeSet<_>>().len())
+    };
+    while let Some(count) = fleet.plane.handle().ask(brokers).unwrap() {
+        together += usize::from(count > 1);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let row = fleet.finish(run, LIMIT);
+    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
+    assert!(row.units.committed >= 5 && together > 5, "{:?} {together}", row.units);
+    assert_eq!((row.counters.entries_scanned, row.counters.entries_created), (FILES + 1, FILES + 1));
+    trees::assert_equal(&source, &target);
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn end(path: &EntryPath) -> DirectoryEnd {
         is_unproven: false,
         is_examined: true,
         listed_ctime: None,
+        has_slices: false,
     }
 }
 

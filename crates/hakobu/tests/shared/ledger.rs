@@ -52,6 +52,8 @@ type Told = (usize, Option<String>);
 #[derive(Debug, Default)]
 pub struct Results {
     pub units: usize,
+    /// The number of slices of directories that were given away.
+    pub slices: usize,
     /// The numbers of entries that were scanned, created and left unchanged in units that count.
     pub scanned: u64,
     pub created: u64,
@@ -280,6 +282,10 @@ impl Ledger {
         for line in lines {
             match share_text::share(&line) {
                 Some(share @ WorkShare::Directory(_)) => given.push(share),
+                Some(share @ WorkShare::Slice(_)) => {
+                    self.results.slices += 1;
+                    given.push(share);
+                }
                 Some(share @ WorkShare::Name(_)) => self.names.push(share),
                 Some(share @ WorkShare::End(_)) => self.ends.push(share),
                 None if line.starts_with("@failure") => self.results.failures.push(line),

@@ -2,7 +2,7 @@
 
 use hakobu_core::entry::{Attributes, FileTime, Inode};
 use hakobu_core::exchange::{
-    DirectoryEnd, DirectoryOutcome, DirectoryShare, NameShare, SharePlace, WorkShare,
+    DirectoryEnd, DirectoryOutcome, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkShare,
 };
 use hakobu_core::path::EntryPath;
 
@@ -40,6 +40,10 @@ pub fn line(share: &WorkShare) -> String {
             let Inode { file_system, number } = name.inode;
             format!("@name {} {file_system} {number} {} {}", place(&name.place), name.size_bytes, name.links)
         }
+        WorkShare::Slice(slice) => {
+            let names: Vec<_> = slice.names.iter().map(|name| word(name)).collect();
+            format!("@slice {} {}", place(&slice.place), names.join(" "))
+        }
         WorkShare::Entry(_) => unreachable!("no run gives one away"),
         WorkShare::End(end) => {
             let Attributes { mode, uid, gid, mtime } = end.attributes;
@@ -49,14 +53,15 @@ pub fn line(share: &WorkShare) -> String {
                 .listed_ctime
                 .map_or_else(|| "- -".to_owned(), |time| format!("{} {}", time.seconds, time.nanoseconds));
             format!(
-                "@end {} {mode} {uid} {gid} {} {} {outcome} {} {} {} {} {listed}",
+                "@end {} {mode} {uid} {gid} {} {} {outcome} {} {} {} {} {listed} {}",
                 place(&end.place),
                 mtime.seconds,
                 mtime.nanoseconds,
                 flags[0],
                 flags[1],
                 flags[2],
-                flags[3]
+                flags[3],
+                u8::from(end.has_slices)
             )
         }
     }
@@ -76,6 +81,10 @@ pub fn share(line: &str) -> Option<WorkShare> {
     let is = |at: usize| number(at) == 1;
     Some(match words[0] {
         "@directory" => WorkShare::Directory(DirectoryShare { place: place(), is_above_settled: is(5) }),
+        "@slice" => {
+            let names = words[5..].iter().map(|word| bytes(word)).collect();
+            WorkShare::Slice(DirectorySlice { place: place(), names })
+        }
         "@name" => WorkShare::Name(NameShare {
             place: place(),
             inode: Inode { file_system: words[5].parse().unwrap(), number: words[6].parse().unwrap() },
@@ -97,6 +106,7 @@ pub fn share(line: &str) -> Option<WorkShare> {
             is_examined: is(14),
             listed_ctime: (words[15] != "-")
                 .then(|| FileTime { seconds: number(15), nanoseconds: number(16) as u32 }),
+            has_slices: is(17),
         }),
         _ => return None,
     })

@@ -1,6 +1,7 @@
 //! Trees that processes have copied together are those of the source, whatever happened to the processes.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,7 +15,10 @@ use tempfile::TempDir;
 use crate::ledger::{Ledger, Misfortune, Results, Shared};
 use crate::program::Host;
 
-/// Makes a tree with links, further names of files in other directories, an empty directory, and some larger files.
+/// The number of files in one of the directories.
+const FLAT_FILES: usize = 800;
+
+/// Makes a tree with links, a directory of many files, further names of files in other directories, an empty directory, and some larger files.
 fn make_tree(root: &Path, directories: usize) {
     let mut paths = vec![root.to_path_buf()];
     fs::create_dir(root).unwrap();
@@ -38,6 +42,13 @@ fn make_tree(root: &Path, directories: usize) {
             let other = &paths[number * 5 % paths.len()];
             fs::hard_link(directory.join("f1"), other.join(format!("name{number}"))).unwrap();
         }
+    }
+    // More files than are kept by whoever lists them, some with names that are no text.
+    for number in 0..FLAT_FILES {
+        let name = [format!("n{number}").as_bytes(), &[0xfe, number as u8 | 0x80][..number % 2 * 2]].concat();
+        let path = paths[1].join(OsStr::from_bytes(&name));
+        fs::write(&path, vec![number as u8; 10 + number % 400]).unwrap();
+        age(&path, number);
     }
     for (number, directory) in paths.iter().enumerate().rev() {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o710 + number as u32 % 8)).unwrap();
@@ -140,7 +151,7 @@ fn processes_copy_a_tree_together_and_another_time_nothing() {
         make_tree(&source, 60);
         let shared = shared(&source, &target, 2);
         let results = copy(&shared, (&source, &target), &[]);
-        assert!(results.units > 10, "{results:?}");
+        assert!(results.units > 10 && results.slices >= 2, "{results:?}");
         let again = copy(&shared, (&source, &target), &[]);
         assert_eq!((again.created, again.unchanged), (0, results.scanned), "{again:?}");
     }
@@ -155,6 +166,7 @@ fn whoever_is_killed_another_takes_its_unit_over() {
     let kills: Vec<_> = [0, 1, 3, 6, 10, 15].map(|after| (after, Misfortune::Kill)).to_vec();
     let results = copy(&shared, (&source, &target), &kills);
     assert_eq!(results.killed, kills.len());
+    assert!(results.slices > 0, "{results:?}");
 }
 
 #[test]
@@ -166,6 +178,7 @@ fn whoever_was_stopped_until_after_its_lease_changes_nothing() {
     let stops: Vec<_> = [0, 2, 5].map(|after| (after, Misfortune::Stop)).to_vec();
     let results = copy(&shared, (&source, &target), &stops);
     assert_eq!(results.late.len(), stops.len(), "{results:?}");
+    assert!(results.slices > 0);
 }
 
 /// Changes every third file, and some links; adds directories and a large file.
@@ -238,6 +251,7 @@ fn a_tree_goes_into_a_bucket_and_returns_by_several_processes() {
         [(0, Misfortune::Kill), (2, Misfortune::Stop), (4, Misfortune::Kill), (6, Misfortune::Stop)];
     let stored = run(&there, &source, &misfortunes);
     assert_eq!((stored.killed, stored.late.len()), (2, 2), "{stored:?}");
+    assert!(stored.slices > 0);
     let again = run(&there, &source, &[]);
     assert_eq!((again.created, again.unchanged), (0, again.scanned), "{again:?}");
     let back = Shared {
@@ -267,6 +281,7 @@ fn copy_to_host(agent: &str, more: &str, target_prefix: &str) {
         [(0, Misfortune::Kill), (2, Misfortune::Stop), (4, Misfortune::Kill), (6, Misfortune::Stop)];
     let results = copy(&shared, (&source, &target), &misfortunes);
     assert_eq!(results.killed, 2);
+    assert!(results.slices > 0, "{results:?}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use hakobu_core::event::NoObserver;
-use hakobu_core::exchange::{DirectoryEnd, DirectoryShare, NameShare, WorkDemand, WorkExchange, WorkShare};
+use hakobu_core::exchange::{
+    DirectoryEnd, DirectoryShare, DirectorySlice, NameShare, WorkDemand, WorkExchange, WorkShare,
+};
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::location::Location;
 use hakobu_core::outcome::RunEnvironment;
@@ -55,6 +57,14 @@ impl WorkExchange for Unit {
 
     fn give(&self, shares: Vec<DirectoryShare>) {
         self.add(shares.into_iter().map(WorkShare::Directory));
+    }
+
+    fn slice_demand(&self, entries: u64) -> WorkDemand {
+        self.demand(entries, 0)
+    }
+
+    fn give_slices(&self, slices: Vec<DirectorySlice>) {
+        self.add(slices.into_iter().map(WorkShare::Slice));
     }
 
     fn takes_names(&self) -> bool {

@@ -81,7 +81,7 @@ impl Join<'_> {
         if self.shared.setup.job.removal == Removal::Leave {
             return;
         }
-        if !self.node.has_given_names() {
+        if !self.node.has_found_entries() {
             self.counters.entries_in_target.add(target.len() as u64);
         }
         if self.is_complete(parts) {

@@ -136,7 +136,8 @@ impl Join<'_> {
         // Writing an entry or setting its attributes reports the losses, except those that only the listing shows.
         let is_written = !only_planned && (!stays || self.sets(action));
         let lost: Vec<_> = lost.into_iter().filter(|what| !is_written || what.is_only_listed()).collect();
-        if !lost.is_empty() {
+        // Whoever found the entries of a slice has counted them.
+        if !lost.is_empty() && !self.node.is_slice() {
             let (below, above) = (self.below, &self.node.target);
             let target_name = self.target_name.unwrap_or(name);
             for what in lost {

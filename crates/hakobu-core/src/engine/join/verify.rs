@@ -101,7 +101,15 @@ impl Join<'_> {
         self.node.hold(1);
         let (node, origin) = (self.node.clone(), self.origin);
         let compare = Some(self.compared_as.clone());
-        self.found.packs.push(PackTask { node, origin, picks, compare, resend: None, is_read: false });
+        self.found.packs.push(PackTask {
+            node,
+            origin,
+            picks,
+            compare,
+            resend: None,
+            is_read: false,
+            may_be_given: false,
+        });
     }
 
     /// Compares an entry of a part with the target's entry.

@@ -121,6 +121,7 @@ impl Worker<'_> {
                 compare: None,
                 resend: None,
                 is_read: false,
+                may_be_given: false,
             };
             self.shared.queue.add(Vec::new(), vec![task], Vec::new());
         }

@@ -13,6 +13,7 @@ impl Worker<'_> {
         let mut task = match task.target {
             TargetState::Rest(rest) => return self.portion(&task.node, rest),
             TargetState::Sides(sides) => return self.sides(&task.node, sides),
+            TargetState::Named(names) => return self.named(&task.node, &names),
             target => DirectoryTask { target, ..task },
         };
         if !self.clear_place(&mut task)? {
@@ -364,6 +365,7 @@ impl Worker<'_> {
             }
         }
         self.directories_done(count);
+        self.shared.give_shares();
         Ok(())
     }
 

@@ -169,6 +169,7 @@ impl Worker<'_> {
                 compare: Some(if_different),
                 resend: None,
                 is_read: false,
+                may_be_given: false,
             };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
@@ -202,8 +203,15 @@ impl Worker<'_> {
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
             let picks = alone(&name, metadata, replaces)?;
-            let pack =
-                PackTask { node: node.clone(), origin, picks, compare: None, resend: None, is_read: false };
+            let pack = PackTask {
+                node: node.clone(),
+                origin,
+                picks,
+                compare: None,
+                resend: None,
+                is_read: false,
+                may_be_given: false,
+            };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // Releases the hold from when it waited.

@@ -69,6 +69,8 @@ impl Worker<'_> {
         if is_last {
             self.directories_done(1);
         }
+        // Before the next page is read, so that whoever lists does not copy them all.
+        self.shared.give_shares();
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod packs;
 mod recheck;
 mod same_inode;
 mod shares;
+mod slices;
 mod source;
 mod sparse;
 mod whole_file;

@@ -55,6 +55,7 @@ impl Worker<'_> {
                 compare: None,
                 resend,
                 is_read: false,
+                may_be_given: false,
             };
             self.shared.queue.add(Vec::new(), vec![again], Vec::new());
         }

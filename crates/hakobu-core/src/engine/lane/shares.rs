@@ -16,6 +16,7 @@ impl Worker<'_> {
                     let begun = self.begin_share(&share);
                     begun.or_else(|error| self.fail_item(&share.place.source, error))?;
                 }
+                WorkShare::Slice(slice) => self.begin_slice(&slice),
                 WorkShare::Name(name) => names.push(name),
                 WorkShare::End(end) => self.begin_end(&end)?,
                 WorkShare::Entry(entry) => {
@@ -105,42 +106,16 @@ impl Worker<'_> {
         let (target_directory, _) = place.target.split_last().ok_or_else(unexpected)?;
         self.meet_drafts(&target_directory);
         let origin = Origin::whole(place.root, directory);
-        let (mut source, mut target) =
-            (Listing::with_capacity(names.len()), Listing::with_capacity(names.len()));
-        let places: Vec<_> = names.iter().map(|name| (name.place.root, name.place.source.clone())).collect();
-        let found = self.stat_all(&places)?;
-        for (SharePlace { source: path, target: target_path, .. }, found) in
-            names.iter().map(|name| &name.place).zip(found)
-        {
-            let there = match found {
-                Ok(Some(metadata)) => self.look_at_target(target_path).map(|there| (metadata, there)),
-                Ok(None) => Err(not_there()),
-                Err(error) => Err(at_source(error)),
-            };
-            match there {
-                Ok((metadata, there)) => {
-                    let (_, name) = path.split_last().ok_or_else(unexpected)?;
-                    source.push(name, metadata)?;
-                    if let Some(there) = there {
-                        target.push(name, there)?;
-                    }
-                }
-                Err(error) => self.fail_item(path, error)?,
-            }
-        }
-        source.sort();
-        target.sort();
-        source.mark_exact();
-        target.mark_exact();
-        self.check_inodes(&origin, &mut source)?;
-        self.by_name(&mut source)?;
         let node = DirectoryNode::of_names(origin, target_directory, place.top_names);
-        let parts = [OriginListing::whole(0, source)];
-        self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
+        let names: Vec<&[u8]> = names.iter().filter_map(|name| name.place.source.names().last()).collect();
+        self.join_named(&node, &names)
     }
 
     /// Sets the attributes of a directory below which everything is done, and counts it.
     fn begin_end(&mut self, end: &DirectoryEnd) -> Result<()> {
+        if end.has_slices {
+            self.clear_drafts(&end.place.target)?;
+        }
         let node = DirectoryNode::ending(end);
         if end.is_unproven && !end.is_examined {
             node.count_left(self.counters);
