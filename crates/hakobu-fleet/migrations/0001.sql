@@ -71,7 +71,7 @@ CREATE INDEX unit_of_run ON unit (run, id);
 CREATE INDEX unit_ready ON unit (run, id) WHERE broker IS NULL;
 CREATE INDEX unit_leased ON unit (id) WHERE broker IS NOT NULL;
 
--- Apart from the unit, whose row is written with each renewal.
+-- Apart from the unit, whose row is written with each lease.
 CREATE TABLE unit_work (
   unit INTEGER PRIMARY KEY,
   work BLOB NOT NULL

@@ -112,8 +112,6 @@ pub enum LedgerAnswer {
     RunStarted(RunId),
     /// The unit is leased.
     Leased(Box<Lease>),
-    /// The lease ends at this moment.
-    Renewed(Moment),
     /// The unit is committed.
     Committed,
     /// The unit is ready again, in this epoch.

@@ -42,15 +42,6 @@ pub enum UnitTransition {
         /// The end of the lease.
         deadline: Moment,
     },
-    /// Prolongs a lease. A deadline earlier than the present one changes nothing.
-    Renew {
-        /// The broker that asks.
-        broker: BrokerName,
-        /// The epoch of the lease.
-        epoch: Epoch,
-        /// The new end.
-        deadline: Moment,
-    },
     /// Ends the unit.
     Commit {
         /// The broker that asks.
@@ -151,15 +142,6 @@ pub fn decide(before: UnitBefore<'_>, transition: &UnitTransition) -> UnitDecisi
     let decided = match transition {
         UnitTransition::Lease { broker, group: asking, epoch, now, deadline } => {
             lease(state, (group, asking), broker, *epoch, (*now, *deadline))
-        }
-        UnitTransition::Renew { broker, epoch, deadline } => {
-            leased_by(state, broker, *epoch).map(|holder| match *deadline > holder.deadline {
-                true => UnitDecision::Become(UnitState {
-                    holder: Some(LeaseHolder { deadline: *deadline, ..holder.clone() }),
-                    ..state.clone()
-                }),
-                false => UnitDecision::Repeat,
-            })
         }
         UnitTransition::Commit { broker, epoch } => {
             leased_by(state, broker, *epoch).map(|_| UnitDecision::Commit(*epoch))

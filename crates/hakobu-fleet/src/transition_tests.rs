@@ -37,8 +37,7 @@ impl Attempt {
         let (broker, epoch) = (broker(self.broker), epoch(current.get().saturating_sub(self.lag)));
         let (now, deadline) = (moment(self.now), moment(self.now + self.seconds));
         match self.kind {
-            0 | 1 => UnitTransition::Lease { broker, group: group(self.group), epoch, now, deadline },
-            2 => UnitTransition::Renew { broker, epoch, deadline },
+            0..=2 => UnitTransition::Lease { broker, group: group(self.group), epoch, now, deadline },
             3 => UnitTransition::Commit { broker, epoch },
             4 => {
                 let cause = if self.is_failure { RefuseCause::Failed } else { RefuseCause::Draining };
@@ -69,7 +68,6 @@ fn attempts() -> impl Strategy<Value = Vec<Attempt>> {
 fn named(transition: &UnitTransition) -> Epoch {
     match transition {
         UnitTransition::Lease { epoch, .. }
-        | UnitTransition::Renew { epoch, .. }
         | UnitTransition::Commit { epoch, .. }
         | UnitTransition::Refuse { epoch, .. }
         | UnitTransition::Expire { epoch, .. } => *epoch,
@@ -93,18 +91,6 @@ fn check(state: &UnitState, transition: &UnitTransition, decision: &UnitDecision
             assert!(
                 holder.broker == *broker && named.get() + 1 == state.epoch.get() && *now < holder.deadline
             );
-        }
-        (UnitTransition::Renew { broker, deadline, .. }, UnitDecision::Become(after)) => {
-            assert!(state.holder.as_ref().unwrap().broker == *broker && named == state.epoch);
-            assert_eq!((after.epoch, after.attempts), (state.epoch, state.attempts));
-            let (before, after) = (state.holder.as_ref().unwrap(), after.holder.as_ref().unwrap());
-            assert!(
-                after.broker == before.broker && after.deadline == *deadline && *deadline > before.deadline
-            );
-        }
-        (UnitTransition::Renew { broker, deadline, .. }, UnitDecision::Repeat) => {
-            let holder = state.holder.as_ref().unwrap();
-            assert!(holder.broker == *broker && named == state.epoch && *deadline <= holder.deadline);
         }
         (UnitTransition::Commit { broker, .. }, UnitDecision::Commit(committed)) => {
             assert!(state.holder.as_ref().unwrap().broker == *broker);
@@ -183,10 +169,8 @@ fn a_zombie_has_no_say() {
     let stale = UnitDecision::Refuse(UnitRefusal::StaleEpoch);
     let (zombie, old) = (broker(0), epoch(5));
     assert_eq!(refused(UnitTransition::Commit { broker: zombie.clone(), epoch: old }), stale);
-    assert_eq!(
-        refused(UnitTransition::Renew { broker: zombie.clone(), epoch: old, deadline: moment(99) }),
-        stale
-    );
+    let cause = RefuseCause::Failed;
+    assert_eq!(refused(UnitTransition::Refuse { broker: zombie.clone(), epoch: old, cause }), stale);
     let other = UnitDecision::Refuse(UnitRefusal::OtherBroker);
     assert_eq!(refused(UnitTransition::Commit { broker: zombie, epoch: epoch(7) }), other);
 }

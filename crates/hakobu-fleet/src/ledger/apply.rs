@@ -247,9 +247,6 @@ impl<T: Tables> ChangeBatch<'_, T> {
             (UnitDecision::Repeat, None) | (UnitDecision::Commit(_), _) => return Ok(Answer::Committed),
         };
         let Some(holder) = state.holder else { return Ok(Answer::Ready(state.epoch)) };
-        if !matches!(transition, UnitTransition::Lease { .. }) {
-            return Ok(Answer::Renewed(holder.deadline));
-        }
         let work = self.work(key)?;
         Ok(Answer::Leased(Box::new(Lease { key, epoch: state.epoch, deadline: holder.deadline, work })))
     }

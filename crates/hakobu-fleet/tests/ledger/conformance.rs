@@ -91,14 +91,6 @@ fn a_unit_is_leased_and_committed_once(ledger: &mut dyn Ledger) {
     assert_eq!((leased.work, leased.epoch, leased.deadline), (work(&["a", "b"]), epoch(1), moment(10_100)));
     assert_eq!(ledger.ready_units(run, None, 10).unwrap(), ready[1..]);
     assert_eq!(ledger.leased_units(None, 10).unwrap().len(), 1);
-    let renew = |deadline| {
-        LedgerChange::Unit(
-            key,
-            UnitTransition::Renew { broker: broker("one"), epoch: epoch(1), deadline: moment(deadline) },
-        )
-    };
-    assert_eq!(apply(ledger, renew(20_000)), LedgerAnswer::Renewed(moment(20_000)));
-    assert_eq!(apply(ledger, renew(15_000)), LedgerAnswer::Renewed(moment(20_000)));
     assert_eq!(apply(ledger, lease_change(key, "two", 1, 100, 9000)), refused(UnitRefusal::OtherBroker));
     let commit = commit_change(key, "one", epoch(1), UnitResult::default());
     assert_eq!(apply(ledger, commit), LedgerAnswer::Committed);

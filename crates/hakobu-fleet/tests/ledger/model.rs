@@ -23,7 +23,6 @@ enum Draw {
     Step(u64, u64, u8, u8),
     End(u64, u8),
     Lease(u64, u64, u8, u64),
-    Renew(u64, u64, u8, u64),
     Commit(u64, u64, u8, u8),
     Refuse(u64, u64, u8, bool),
     Expire(u64, u64),
@@ -42,7 +41,6 @@ fn draws() -> impl Strategy<Value = Vec<Draw>> {
         1 => (run.clone(), 0..3u64, 0..6u8, 0..3u8).prop_map(|(a, b, c, d)| Draw::Step(a, b, c, d)),
         1 => (run, 0..4u8).prop_map(|(a, b)| Draw::End(a, b)),
         8 => (unit.clone(), by.clone(), 1..40u64).prop_map(|((a, b), c, d)| Draw::Lease(a, b, c, d)),
-        3 => (unit.clone(), by.clone(), 1..60u64).prop_map(|((a, b), c, d)| Draw::Renew(a, b, c, d)),
         6 => (unit.clone(), by.clone(), 0..16u8).prop_map(|((a, b), c, d)| Draw::Commit(a, b, c, d)),
         3 => (unit.clone(), by, any::<bool>()).prop_map(|((a, b), c, d)| Draw::Refuse(a, b, c, d)),
         3 => unit.prop_map(|(a, b)| Draw::Expire(a, b)),
@@ -105,14 +103,6 @@ impl Pair {
             Draw::Lease(unit, lag, by, length) => {
                 let (key, epoch) = self.aim(unit, lag);
                 lease_change(key, NAMES[usize::from(by)], epoch, self.now, self.now + length)
-            }
-            Draw::Renew(unit, lag, index, length) => {
-                let (key, from) = self.aim(unit, lag);
-                let deadline = moment(self.now + length);
-                LedgerChange::Unit(
-                    key,
-                    UnitTransition::Renew { broker: by(index), epoch: epoch(from), deadline },
-                )
             }
             Draw::Commit(unit, lag, by, bits) => {
                 let (key, from) = self.aim(unit, lag);

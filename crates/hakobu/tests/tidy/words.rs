@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 114] = [
+const VERBS: [&str; 115] = [
     "abort",
     "accept",
     "add",
@@ -34,6 +34,7 @@ const VERBS: [&str; 114] = [
     "delete",
     "deliver",
     "describe",
+    "divide",
     "document",
     "drop",
     "embed",
