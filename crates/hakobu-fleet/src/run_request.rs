@@ -45,8 +45,10 @@ pub struct FleetRequest {
     /// True if the target is compared with the source at the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verify: bool,
-    /// True if the target has something to be removed even if this run finds nothing: an earlier run found it, and this one
-    /// tries again what failed then.
+    /// True if this run tries again what failed in an earlier one, and looks at nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_retry: bool,
+    /// True if the target has something to be removed even if this run finds nothing: the earlier run found it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removes_more: bool,
 }
@@ -132,7 +134,7 @@ impl FleetRequest {
             target: LocationText(relationship.target.clone()),
             arguments,
             verify,
-            removes_more: false,
+            ..Self::default()
         })
     }
 
@@ -176,7 +178,7 @@ mod tests {
             target: LocationText(b"s3://b/p".to_vec()),
             arguments: vec!["--nice".to_owned()],
             verify: true,
-            removes_more: false,
+            ..FleetRequest::default()
         };
         let json = request.json().unwrap();
         assert_eq!(

@@ -214,7 +214,8 @@ impl FleetOverview {
         if entry.last_run.as_ref().is_none_or(|last| last.id <= view.id) {
             entry.last_run = Some(view);
         }
-        if run.outcome == Some(RunOutcome::Complete) {
+        let is_whole = FleetRequest::parse(&run.request).is_ok_and(|request| !request.is_retry);
+        if run.outcome == Some(RunOutcome::Complete) && is_whole {
             entry.amount = Some(WorkAmount::of(&run.counters));
         }
     }
@@ -296,7 +297,7 @@ impl FleetOverview {
             last().map(|sample| of(&sample.shown)).fold(0_u64, u64::saturating_add) / count
         };
         let entry = glimpse.row.relationship.and_then(|id| self.relationships.get(&id));
-        let total = entry.and_then(|entry| entry.amount);
+        let total = entry.and_then(|entry| entry.amount).filter(|_| !glimpse.request.is_retry);
         RunProgress {
             entries_found: found,
             entries_done: done.entries,

@@ -158,7 +158,7 @@ impl From<RequestView> for FleetRequest {
             target: view.target.into(),
             arguments: view.arguments,
             verify: view.verify,
-            removes_more: false,
+            ..Self::default()
         }
     }
 }
