@@ -51,12 +51,13 @@ impl ActiveRun {
 /// Returns the limits of one of these units, or of one more.
 fn share<'a>(
     limits: &LimitsSetting,
-    units: impl Iterator<Item = (&'a UnitId, &'a LeasedUnit)> + Clone,
+    units: impl Iterator<Item = (&'a UnitId, &'a LeasedUnit)>,
     unit: UnitId,
 ) -> SentLimits {
+    let units: Vec<_> = units.collect();
     let part = |total: u64, least: u64, used: fn(&LeasedUnit) -> RecentUse| {
-        let mut used: Vec<RecentUse> = units.clone().map(|(_, leased)| used(leased)).collect();
-        let at = units.clone().position(|(other, _)| *other == unit).unwrap_or_else(|| {
+        let mut used: Vec<RecentUse> = units.iter().map(|(_, leased)| used(leased)).collect();
+        let at = units.iter().position(|(other, _)| **other == unit).unwrap_or_else(|| {
             used.push(None);
             used.len() - 1
         });
