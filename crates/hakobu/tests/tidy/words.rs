@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 115] = [
+const VERBS: [&str; 116] = [
     "abort",
     "accept",
     "add",
@@ -46,6 +46,7 @@ const VERBS: [&str; 115] = [
     "find",
     "fit",
     "fix",
+    "foretell",
     "give",
     "group",
     "handle",
