@@ -648,16 +648,7 @@ impl<'a> Join<'a> {
         self.node.touch();
         let (node, origin) = (self.node.clone(), self.origin);
         let may_be_given = !std::mem::take(&mut self.has_linked_picks);
-        let (compare, resend) = (None, None);
-        self.found.packs.push(PackTask {
-            node,
-            origin,
-            picks,
-            compare,
-            resend,
-            is_read: false,
-            may_be_given,
-        });
+        self.found.packs.push(PackTask { may_be_given, ..PackTask::new(node, origin, picks) });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {

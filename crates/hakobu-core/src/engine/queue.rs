@@ -58,6 +58,11 @@ pub(super) struct PackResend {
 }
 
 impl PackTask {
+    /// Creates a task that sends entries as they are, and stays with this run.
+    pub fn new(node: Arc<DirectoryNode>, origin: usize, picks: Arc<Picks>) -> Self {
+        Self { node, origin, picks, compare: None, resend: None, is_read: false, may_be_given: false }
+    }
+
     /// Returns true if its entries can be given to another run.
     fn can_be_given(&self) -> bool {
         let is_plain = self.compare.is_none() && self.resend.is_none() && self.picks.target_name.is_none();

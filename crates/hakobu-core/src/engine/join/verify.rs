@@ -101,15 +101,7 @@ impl Join<'_> {
         self.node.hold(1);
         let (node, origin) = (self.node.clone(), self.origin);
         let compare = Some(self.compared_as.clone());
-        self.found.packs.push(PackTask {
-            node,
-            origin,
-            picks,
-            compare,
-            resend: None,
-            is_read: false,
-            may_be_given: false,
-        });
+        self.found.packs.push(PackTask { compare, ..PackTask::new(node, origin, picks) });
     }
 
     /// Compares an entry of a part with the target's entry.

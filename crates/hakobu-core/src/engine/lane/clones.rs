@@ -64,15 +64,7 @@ impl Worker<'_> {
         let picks = Picks { listing: picks.listing.clone(), entries, target_name: picks.target_name.clone() };
         let (node, origin, picks) = (node.clone(), *origin, Arc::new(picks));
         node.hold(1);
-        let again = PackTask {
-            node,
-            origin,
-            picks,
-            compare: None,
-            resend: *resend,
-            is_read: true,
-            may_be_given: false,
-        };
+        let again = PackTask { resend: *resend, is_read: true, ..PackTask::new(node, origin, picks) };
         self.shared.queue.add(Vec::new(), vec![again], Vec::new());
     }
 

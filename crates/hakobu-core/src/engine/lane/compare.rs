@@ -114,15 +114,7 @@ impl Worker<'_> {
             let (listing, target_name) = (picks.listing.clone(), picks.target_name.clone());
             let entries = changed.into_iter().map(|pick| Pick { replaces: true, ..pick }).collect();
             let picks = Arc::new(Picks { listing, entries, target_name });
-            let task = PackTask {
-                node: node.clone(),
-                origin: *origin,
-                picks,
-                compare: None,
-                resend: None,
-                is_read: false,
-                may_be_given: false,
-            };
+            let task = PackTask::new(node.clone(), *origin, picks);
             self.shared.queue.add(Vec::new(), vec![task], Vec::new());
         }
         self.task_done(node);

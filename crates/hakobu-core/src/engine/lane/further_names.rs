@@ -162,15 +162,8 @@ impl Worker<'_> {
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
             let picks = alone(&name, metadata, differs)?;
-            let pack = PackTask {
-                node: node.clone(),
-                origin,
-                picks,
-                compare: Some(if_different),
-                resend: None,
-                is_read: false,
-                may_be_given: false,
-            };
+            let compare = Some(if_different);
+            let pack = PackTask { compare, ..PackTask::new(node.clone(), origin, picks) };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // Releases the hold from when it waited.
@@ -203,15 +196,7 @@ impl Worker<'_> {
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
             let picks = alone(&name, metadata, replaces)?;
-            let pack = PackTask {
-                node: node.clone(),
-                origin,
-                picks,
-                compare: None,
-                resend: None,
-                is_read: false,
-                may_be_given: false,
-            };
+            let pack = PackTask::new(node.clone(), origin, picks);
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // Releases the hold from when it waited.

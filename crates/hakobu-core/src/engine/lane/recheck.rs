@@ -48,15 +48,7 @@ impl Worker<'_> {
             let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name });
             let resend = Some(PackResend { attempts, created: replaced == 0 });
             node.hold(1);
-            let again = PackTask {
-                node: node.clone(),
-                origin: *origin,
-                picks,
-                compare: None,
-                resend,
-                is_read: false,
-                may_be_given: false,
-            };
+            let again = PackTask { resend, ..PackTask::new(node.clone(), *origin, picks) };
             self.shared.queue.add(Vec::new(), vec![again], Vec::new());
         }
         for listed in parted {

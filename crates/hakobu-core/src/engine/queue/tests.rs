@@ -48,15 +48,7 @@ fn unknown_directories_are_asked_for_together() {
 
 fn pack(node: &Arc<DirectoryNode>) -> PackTask {
     let picks = Picks { listing: Arc::default(), entries: Vec::new(), target_name: None };
-    PackTask {
-        node: node.clone(),
-        origin: 0,
-        picks: Arc::new(picks),
-        compare: None,
-        resend: None,
-        is_read: false,
-        may_be_given: true,
-    }
+    PackTask { may_be_given: true, ..PackTask::new(node.clone(), 0, Arc::new(picks)) }
 }
 
 #[test]
