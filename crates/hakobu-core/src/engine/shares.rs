@@ -83,13 +83,13 @@ fn slices(packs: &[PackTask]) -> Vec<DirectorySlice> {
     let of_one = |a: &PackTask, b: &PackTask| Arc::ptr_eq(&a.node, &b.node) && a.origin == b.origin;
     for packs in packs.chunk_by(of_one) {
         let Some(place) = packs.first().and_then(|pack| pack.node.slice_place(pack.origin)) else { continue };
-        let names = |pack: &PackTask| -> Vec<Vec<u8>> {
-            let name = |pick: &Pick| pack.picks.listing.name(pick.index as usize).to_vec();
-            pack.picks.entries.iter().map(name).collect()
-        };
-        let names: Vec<_> = packs.iter().flat_map(names).collect();
-        let slice = |names: &[Vec<u8>]| DirectorySlice { place: place.clone(), names: names.to_vec() };
-        slices.extend(names.chunks(SLICE_NAMES_MAX).map(slice));
+        let name = |pack: &PackTask, pick: &Pick| pack.picks.listing.name(pick.index as usize).to_vec();
+        let names = packs.iter().flat_map(|pack| pack.picks.entries.iter().map(move |pick| name(pack, pick)));
+        let mut names = names.peekable();
+        while names.peek().is_some() {
+            let names = names.by_ref().take(SLICE_NAMES_MAX).collect();
+            slices.push(DirectorySlice { place: place.clone(), names });
+        }
     }
     slices
 }

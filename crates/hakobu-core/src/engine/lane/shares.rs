@@ -10,6 +10,7 @@ impl Worker<'_> {
     /// Adds the first tasks for shares.
     pub(super) fn begin_shares(&mut self, shares: Vec<WorkShare>) -> Result<()> {
         let mut names = Vec::new();
+        let mut cleared = None;
         for share in shares {
             match share {
                 WorkShare::Directory(share) => {
@@ -20,7 +21,8 @@ impl Worker<'_> {
                 WorkShare::Name(name) => names.push(name),
                 WorkShare::End(end) => self.begin_end(&end)?,
                 WorkShare::Entry(entry) => {
-                    self.begin_entry(&entry).or_else(|error| self.fail_item(&entry.source, error))?;
+                    let begun = self.begin_entry(&entry, &mut cleared);
+                    begun.or_else(|error| self.fail_item(&entry.source, error))?;
                 }
             }
         }
@@ -40,8 +42,9 @@ impl Worker<'_> {
         self.begin_directory((origins, target.clone()), &metadata, there.as_ref(), Some(share))
     }
 
-    /// Begins to copy an entry by itself.
-    fn begin_entry(&mut self, EntryShare { root, source }: &EntryShare) -> Result<()> {
+    /// Begins to copy an entry by itself. `cleared`: the directory of the target in which drafts were looked for last.
+    fn begin_entry(&mut self, share: &EntryShare, cleared: &mut Option<EntryPath>) -> Result<()> {
+        let EntryShare { root, source } = share;
         let job = self.shared.setup.job;
         let has_it = |item: &&JobItem| item.root == *root && source.is_within(&item.source);
         let item = job.items.iter().filter(has_it).max_by_key(|item| item.source.names().count());
@@ -58,7 +61,10 @@ impl Worker<'_> {
         let mut names = source.names().skip(item.source.names().count());
         let target = names.try_fold(item.target.clone(), |path, name| path.join(name))?;
         let (target_above, _) = target.split_last().ok_or_else(unexpected)?;
-        self.meet_drafts(&target_above);
+        if cleared.as_ref() != Some(&target_above) {
+            self.clear_repeated(&target_above)?;
+            *cleared = Some(target_above.clone());
+        }
         let there = self.look_at_target(&target)?;
         if metadata.is_none() && there.is_none() {
             return Ok(());
@@ -88,14 +94,11 @@ impl Worker<'_> {
         self.join(&node, &parts, (Some(&listing(there)?), &Prefetched::default()), None)
     }
 
-    /// Lists a directory of the target of which single entries are written, if another run may have done that before. The
-    /// target removes the drafts of that run, or goes on with them.
-    fn meet_drafts(&mut self, directory: &EntryPath) {
-        if self.shared.setup.exchange.is_some_and(WorkExchange::is_repeated) {
-            let detail = Detail { kinds_only: true, ..Detail::default() };
-            let list = TargetOp::List { directories: vec![directory.clone()], budget: 0, detail };
-            // If it cannot be listed, there are no drafts in it, or what follows fails as well.
-            let _listing = self.ask_target(list);
+    /// Looks for drafts in a directory of which single entries are written, if another run may have done that before.
+    fn clear_repeated(&mut self, directory: &EntryPath) -> Result<()> {
+        match self.shared.setup.exchange.is_some_and(WorkExchange::is_repeated) {
+            true => self.clear_drafts(directory),
+            false => Ok(()),
         }
     }
 
@@ -104,7 +107,7 @@ impl Worker<'_> {
         let Some(place) = names.first().map(|first| &first.place) else { return Ok(()) };
         let (directory, _) = place.source.split_last().ok_or_else(unexpected)?;
         let (target_directory, _) = place.target.split_last().ok_or_else(unexpected)?;
-        self.meet_drafts(&target_directory);
+        self.clear_repeated(&target_directory)?;
         let origin = Origin::whole(place.root, directory);
         let node = DirectoryNode::of_names(origin, target_directory, place.top_names);
         let names: Vec<&[u8]> = names.iter().filter_map(|name| name.place.source.names().last()).collect();

@@ -88,7 +88,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Lists a directory at the target, which removes the drafts that ended runs have left in it. Nobody else works on it.
+    /// Lists a directory at the target, which removes the drafts that ended runs have left in it, or goes on with them. Nobody
+    /// else may work on it.
     pub(super) fn clear_drafts(&mut self, directory: &EntryPath) -> Result<()> {
         // Stores have no drafts in directories.
         if self.shared.setup.target.capabilities().lists_in_order {
@@ -98,7 +99,7 @@ impl Worker<'_> {
         let list = TargetOp::List { directories: vec![directory.clone()], budget: 0, detail };
         match self.ask_target(list) {
             Err(error) if error.is_fatal() => Err(error),
-            // Whatever keeps it from being listed is an error of its attributes.
+            // Whatever keeps it from being listed fails what follows as well, or there are no drafts in it.
             _ => Ok(()),
         }
     }
