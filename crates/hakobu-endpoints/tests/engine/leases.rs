@@ -30,12 +30,21 @@ use crate::bench::{Counter, Order, Place, Watchdog};
 use crate::tree::{Numbers, write};
 use crate::view::{View, assert_same, drafts};
 
-/// A run of its own, under a lease.
-struct Alone(TargetLease);
+/// A run of its own, under a lease, or one that begins with shares with which another run began before.
+struct Alone {
+    lease: TargetLease,
+    repeats: Option<Vec<WorkShare>>,
+}
+
+impl Alone {
+    fn new(lease: TargetLease) -> Self {
+        Self { lease, repeats: None }
+    }
+}
 
 impl WorkExchange for Alone {
     fn begin(&self) -> Option<Vec<WorkShare>> {
-        None
+        self.repeats.clone()
     }
 
     fn demand(&self, _entries: u64, _bytes: u64) -> WorkDemand {
@@ -67,59 +76,17 @@ impl WorkExchange for Alone {
     }
 
     fn lease(&self) -> &TargetLease {
-        &self.0
-    }
-}
-
-/// A run that begins with single names, as another run did before.
-struct NamesAgain {
-    lease: TargetLease,
-    names: Mutex<Vec<WorkShare>>,
-}
-
-impl WorkExchange for NamesAgain {
-    fn begin(&self) -> Option<Vec<WorkShare>> {
-        Some(std::mem::take(&mut self.names.lock().unwrap()))
-    }
-
-    fn demand(&self, _entries: u64, _bytes: u64) -> WorkDemand {
-        WorkDemand::Nothing
-    }
-
-    fn give(&self, _shares: Vec<DirectoryShare>) {
-        panic!("nothing was wanted");
-    }
-
-    fn slice_demand(&self, _entries: u64) -> WorkDemand {
-        WorkDemand::Nothing
-    }
-
-    fn give_slices(&self, _slices: Vec<DirectorySlice>) {
-        panic!("nothing was wanted");
-    }
-
-    fn takes_names(&self) -> bool {
-        false
-    }
-
-    fn give_names(&self, _names: Vec<NameShare>) {
-        panic!("nothing was wanted");
-    }
-
-    fn leave_open(&self, _directories: Vec<DirectoryEnd>) {}
-
-    fn lease(&self) -> &TargetLease {
         &self.lease
     }
 
     fn is_repeated(&self) -> bool {
-        true
+        self.repeats.is_some()
     }
 }
 
 /// Makes one run of the job under a lease.
 fn run_leased(place: &Place, job: &Job, lease: TargetLease, plan: FaultPlan) -> RunSummary {
-    run_shared(place, job, &Alone(lease), plan)
+    run_shared(place, job, &Alone::new(lease), plan)
 }
 
 fn run_shared(place: &Place, job: &Job, exchange: &dyn WorkExchange, plan: FaultPlan) -> RunSummary {
@@ -239,7 +206,7 @@ fn after_the_end_of_a_lease_nothing_gets_its_name() {
 /// Leaves a draft of a large file and its journal, as a process that was killed does.
 pub fn leave_large((source, target): (&Path, &Path), job: &Job) {
     let cut = FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
-    let summary = run_between((source, target), job, &Alone(TargetLease::endless([1; 8])), cut);
+    let summary = run_between((source, target), job, &Alone::new(TargetLease::endless([1; 8])), cut);
     assert_eq!(summary.fatal.unwrap().kind, ErrorKind::ConnectionLost);
     assert_eq!(drafts(target).len(), 2, "a draft and its journal");
 }
@@ -280,12 +247,10 @@ fn another_lease_goes_on_with_a_large_file_unless_somebody_has_it() {
 fn another_lease_goes_on_with_a_large_file_that_has_two_names() {
     let place = Place::new();
     let size_bytes = JOURNALED_FROM_BYTES + 4 * CHUNK_BYTES;
-    let mut content = vec![0; size_bytes as usize];
-    blake3::Hasher::new().finalize_xof().fill(&mut content);
     let (folder, target) = (place.source().join("d"), place.target().join("d"));
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(&target).unwrap();
-    fs::write(folder.join("large"), &content).unwrap();
+    let content = large_file(&folder.join("large"));
     fs::hard_link(folder.join("large"), folder.join("other")).unwrap();
     let metadata = fs::metadata(folder.join("large")).unwrap();
     let names = || {
@@ -297,7 +262,7 @@ fn another_lease_goes_on_with_a_large_file_that_has_two_names() {
         };
         vec![share("large"), share("other")]
     };
-    let again = |lease| NamesAgain { lease: TargetLease::endless([lease; 8]), names: Mutex::new(names()) };
+    let again = |lease| Alone { lease: TargetLease::endless([lease; 8]), repeats: Some(names()) };
     let mut job = Order::contents(1).job;
     job.clone = false;
     let cut = FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
