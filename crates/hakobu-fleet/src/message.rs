@@ -3,8 +3,8 @@
 //! Everything is asked by brokers, so that they need outbound connections only: the leader's wishes are in its answers. Both
 //! sides are hostile to each other until checked: lengths and numbers are, before anything is done with them.
 //!
-//! The first byte is the version of the messages. A leader understands its own version and the one before, so that brokers are
-//! replaced one after the other. New kinds of messages are added at the end of their type.
+//! The first byte is the version of the messages, which changes only with their form. Both sides refuse any other version than
+//! their own. New kinds of messages are added at the end of their type.
 
 use hakobu_core::entry::Inode;
 use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
@@ -412,7 +412,7 @@ pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
         },
         Some((version, _)) => {
             let words = format!("it has version {version}, and this program speaks {MESSAGE_VERSION}");
-            let hint = "let control plane and brokers run versions of hakobu that are neighbours";
+            let hint = "let the control plane and the brokers run the same version of hakobu";
             Err(misread(&words).hint(hint))
         }
         None => Err(misread(&"it is empty")),

@@ -95,7 +95,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, &'a [u
         Some((&FRAME_VERSION, rest)) => postcard::take_from_bytes(rest).map_err(|error| broken(&error)),
         Some((version, _)) => {
             let words = format!("a frame has version {version}, and this program speaks {FRAME_VERSION}");
-            let hint = "let control plane and brokers run versions of hakobu that are neighbours";
+            let hint = "let the control plane and the brokers run the same version of hakobu";
             Err(broken(&words).hint(hint))
         }
         None => Err(broken(&"a frame is empty")),
