@@ -94,11 +94,6 @@ impl FleetGlimpse {
     }
 }
 
-/// Adds what a unit has dealt with.
-fn settled(sum: u64, progress: &crate::message::UnitProgress) -> u64 {
-    sum.saturating_add(progress.bytes_settled)
-}
-
 fn open_run(run: &ActiveRun) -> RunGlimpse {
     let mut brokers: Vec<RunBroker> = Vec::new();
     for (id, unit) in &run.leased {
@@ -121,13 +116,14 @@ fn open_run(run: &ActiveRun) -> RunGlimpse {
         });
     }
     brokers.sort_by(|one, other| one.broker.cmp(&other.broker));
+    let progress = run.leased.values().filter_map(|unit| unit.progress.as_ref());
     RunGlimpse {
         row: run.row.clone(),
         request: run.request.clone(),
         is_paused: run.row.is_paused,
         limits: run.limits.clone(),
         brokers,
-        settled_bytes: run.leased.values().filter_map(|unit| unit.progress.as_ref()).fold(0, settled),
+        settled_bytes: progress.map(|progress| progress.bytes_settled).fold(0, u64::saturating_add),
         units: units(&run.row, run.leased.len()),
         last_error: run.last_error.as_ref().map(Problem::from),
     }

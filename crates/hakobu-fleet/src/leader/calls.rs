@@ -255,7 +255,7 @@ fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
             items.extend(more);
         }
         check_at_most(
-            "the directories that a unit gives away",
+            "the items that a unit gives away",
             items.iter().map(UnitItem::entries).sum(),
             STEP_UNITS_MAX * UNIT_ITEMS_MAX,
         )?;
