@@ -89,10 +89,9 @@ pub(crate) fn abandoned_uploads(folder: &Path) -> Result<Vec<AbandonedUpload>> {
         if file.try_lock().is_err() {
             continue;
         }
-        let first =
-            lines_of(&file).next().map_err(|error| failed(&error))?.and_then(|(_, line)| subject_of(&line));
-        if let Some((UploadSubject { location, .. }, upload)) = first {
-            let journal = UploadJournal { file, path, end: 0, has_parts: false };
+        let journal = UploadJournal { file, path, end: 0, has_parts: false };
+        let first = lines_of(&journal.file).next().map_err(|error| failed(&error))?;
+        if let Some((UploadSubject { location, .. }, upload)) = first.and_then(|(_, line)| subject_of(&line)) {
             uploads.push(AbandonedUpload { location, upload, journal });
         }
     }
@@ -187,6 +186,14 @@ impl UploadJournal {
 
     fn failed(&self, error: &std::io::Error) -> Error {
         Error::io("writing the journal of the upload", error).at(self.path.as_os_str().as_encoded_bytes())
+    }
+}
+
+impl Drop for UploadJournal {
+    /// Releases the lock. Closing the file is not enough: a process that another thread is just starting has a copy of the
+    /// descriptor until it executes its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
