@@ -90,8 +90,10 @@ pub(crate) fn abandoned_uploads(folder: &Path) -> Result<Vec<AbandonedUpload>> {
             continue;
         }
         let journal = UploadJournal { file, path, end: 0, has_parts: false };
-        let first = lines_of(&journal.file).next().map_err(|error| failed(&error))?;
-        if let Some((UploadSubject { location, .. }, upload)) = first.and_then(|(_, line)| subject_of(&line)) {
+        let mut lines = lines_of(&journal.file);
+        let first = lines.next().map_err(|error| failed(&error))?.and_then(|(_, line)| subject_of(&line));
+        drop(lines);
+        if let Some((UploadSubject { location, .. }, upload)) = first {
             uploads.push(AbandonedUpload { location, upload, journal });
         }
     }
