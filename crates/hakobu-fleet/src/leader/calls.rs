@@ -8,7 +8,7 @@ use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
 use crate::broker::{BrokerSighting, VERSION_BYTES_MAX};
 use crate::bus::IncomingCall;
 use crate::change::{LedgerChange, UnitResult};
-use crate::ids::UnitKey;
+use crate::ids::{RunId, UnitKey};
 use crate::limits::{check_at_most, shortened};
 use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
@@ -29,7 +29,8 @@ const NAME_KEPT_MS: u64 = 10_000;
 const TELL_EVERY_MS: u64 = 60_000;
 /// The time after which a silent broker is no longer among those that are there, in milliseconds.
 const SILENT_MAX_MS: u64 = 60_000;
-/// The number of units that given work is divided into, for each slot of the group.
+/// The number of open units of a run for each slot of its group that given work is divided up to. There are more only if units
+/// would be too large. Without this bound, units become smaller each time that a part of them is given away.
 const UNITS_A_SLOT: usize = 4;
 
 impl Leader {
@@ -201,9 +202,7 @@ impl Leader {
         if !self.is_proven(group, &broker, lease) {
             return send(reply, &LeaderAnswer::Lost);
         }
-        let slots = self.brokers.values().filter(|live| live.group == *group);
-        let slots = slots.map(|live| usize::from(live.slots)).sum::<usize>();
-        let change = unit_result(work, slots.max(1) * UNITS_A_SLOT).and_then(|result| {
+        let change = unit_result(work, self.units_wanted(group, lease.key.run)).and_then(|result| {
             let has_children = !result.children.is_empty();
             let result = Box::new(result);
             let change = LedgerChange::Commit { key: lease.key, broker, epoch: lease.epoch, result };
@@ -216,6 +215,16 @@ impl Leader {
             }
             Err(error) => send(reply, &LeaderAnswer::Refused(error.to_string())),
         }
+    }
+
+    /// Returns the number of units in which work that one of a run gives away keeps the brokers of its group busy.
+    fn units_wanted(&self, group: &GroupName, run: RunId) -> usize {
+        let slots = self.brokers.values().filter(|live| live.group == *group);
+        let slots = slots.map(|live| usize::from(live.slots)).sum::<usize>();
+        let open = self.runs.get(&run).map_or(0, |run| run.row.units.open());
+        // The one that gives is open as well.
+        let others = usize::try_from(open.saturating_sub(1)).unwrap_or(usize::MAX);
+        (slots.max(1) * UNITS_A_SLOT).saturating_sub(others).max(1)
     }
 
     /// Forgets brokers that are silent. The ledger knows them still.

@@ -4,6 +4,7 @@
 
 mod announcements;
 mod broker;
+mod division;
 mod faulty_ledger;
 mod schedules;
 mod tests;

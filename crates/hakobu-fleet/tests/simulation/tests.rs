@@ -16,7 +16,7 @@ use super::world::{World, group};
 /// The number of steps after which a run without faults must have ended long ago.
 const STEPS_MAX: u64 = 200_000;
 
-fn start(world: &mut World) -> RunId {
+pub fn start(world: &mut World) -> RunId {
     let run = NewRun {
         relationship: None,
         group: group(),
