@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { fresh, relationship, tree } from './fleet'
+import { fresh, relationship, startRun, tree } from './fleet'
 import { accessible, expect, goTo, test } from './page'
 import { api, plane } from './server'
 import { bucket } from './store'
@@ -186,4 +186,24 @@ test('a relationship is removed after a question', async ({ admin }) => {
   await dialog.getByRole('button', { name: 'Remove' }).click()
   await expect(admin.getByRole('heading', { name: 'Relationships', level: 1 })).toBeVisible()
   await expect(api('GET', `/api/v1/relationships/${made.id}`)).rejects.toThrow('404')
+})
+
+test('a relationship whose run is under way is not removed, and no other run copies to its target', async ({ admin }) => {
+  const source = tree(fresh('busy source'), 300)
+  const target = join(plane().folder, fresh('busy target'))
+  const [name, other] = [fresh('busy'), fresh('beside')]
+  const made = await relationship(name, source, target, { limits: { version: 1, operations_per_second: 2 } })
+  const run = await startRun(made.id)
+  await goTo(admin, `relationships/${made.id}`)
+  await admin.getByRole('button', { name: 'Remove' }).click()
+  const dialog = admin.getByRole('dialog')
+  await dialog.getByRole('button', { name: 'Remove' }).click()
+  await expect(dialog.getByRole('alert')).toContainText(`run ${run} of this relationship is under way`)
+  await admin.keyboard.press('Escape')
+
+  const beside = await relationship(other, source, `${target}/below`)
+  await goTo(admin, `relationships/${beside.id}`)
+  await admin.getByRole('button', { name: 'Start a run' }).click()
+  await expect(admin.getByText(`run ${run} of the relationship "${name}" copies to this target`)).toBeVisible()
+  await api('POST', `/api/v1/runs/${run}/cancel`)
 })

@@ -83,7 +83,7 @@ pub enum LedgerChange {
         /// The relationship.
         relationship: Box<Relationship>,
     },
-    /// Removes a relationship in the revision that is known. Its runs stay.
+    /// Removes a relationship in the revision that is known, unless a run of it is under way. Its runs stay.
     RemoveRelationship(RelationshipId, Revision),
     /// Notes that a broker is there.
     SeeBroker(BrokerSighting),
@@ -137,10 +137,10 @@ pub enum LedgerRefusal {
     UnknownRun,
     /// The run has ended.
     RunEnded,
-    /// Another run of the relationship has not ended.
-    RunOpen,
-    /// Another run that has not ended copies to the same place, or to one within or around it.
-    TargetInUse,
+    /// This run of the relationship has not ended.
+    RunOpen(RunId),
+    /// This run, which has not ended, copies to the same place, or to one within or around it.
+    TargetInUse(RunId),
     /// The run has made another step.
     OtherStep,
     /// The phase would go back.
@@ -177,8 +177,8 @@ impl LedgerRefusal {
             Self::Unit(UnitRefusal::OutsideUnit) => "outside_unit",
             Self::UnknownRun => "unknown_run",
             Self::RunEnded => "run_ended",
-            Self::RunOpen => "run_open",
-            Self::TargetInUse => "target_in_use",
+            Self::RunOpen(_) => "run_open",
+            Self::TargetInUse(_) => "target_in_use",
             Self::OtherStep => "other_step",
             Self::PhaseGoesBack => "phase_goes_back",
             Self::UnitsLeft => "units_left",

@@ -212,8 +212,8 @@ impl Leader {
         let then = match inner {
             LedgerChange::EndRun(end) => Then::Cancel(end.run, reply),
             LedgerChange::StartRun(run) => {
-                if self.has_run_into(run) {
-                    return reply(Ok(LedgerAnswer::Refused(LedgerRefusal::TargetInUse)));
+                if let Some(other) = self.run_into(run) {
+                    return reply(Ok(LedgerAnswer::Refused(LedgerRefusal::TargetInUse(other))));
                 }
                 Then::Start(reply)
             }

@@ -393,10 +393,18 @@ fn bad_input_is_named_and_nothing_is_lost() {
     add("below", "", "gone", "both/below");
     served.done("run start many");
     let (code, _, failed) = served.fleet("run start below");
-    assert!(code == 6 && failed.contains("another run copies to this target"), "{failed}");
+    assert!(
+        code == 6 && failed.contains("run 3 of the relationship \"many\" copies to this target"),
+        "{failed}"
+    );
     let (code, _, failed) = served.fleet("run start many");
-    assert!(code == 6 && failed.contains("a run of this relationship is under way"), "{failed}");
+    assert!(code == 6 && failed.contains("run 3 of this relationship is under way"), "{failed}");
+    // Its relationship stays as long.
+    let (code, _, failed) = served.fleet("relationships remove many");
+    assert!(code == 6 && failed.contains("run 3 of this relationship is under way"), "{failed}");
+    assert!(failed.contains("hint: wait until it has ended, or cancel it"), "{failed}");
     served.done("run cancel 3");
+    served.done("relationships remove many");
     assert!(served.done("run start below --watch").contains("complete after"));
     // Another control plane with the same ledger.
     let second =

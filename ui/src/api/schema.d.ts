@@ -209,7 +209,7 @@ export interface paths {
         /** Changes a relationship, in the revision that is known. */
         put: operations["change_relationship"];
         post?: never;
-        /** Removes a relationship. Its runs stay. */
+        /** Removes a relationship. Its runs stay. While one of them is under way, the removal is refused (409). */
         delete: operations["remove_relationship"];
         options?: never;
         head?: never;

@@ -558,6 +558,7 @@ export const en = {
   'refusal.unknown_run': 'no such run',
   'refusal.run_ended': 'the run has ended',
   'refusal.run_open': 'a run is in progress',
+  'refusal.target_in_use': 'another run copies to the target',
   'refusal.unknown_relationship': 'no such relationship',
   'refusal.other_revision': 'changed by somebody else meanwhile',
   'refusal.name_taken': 'the name is taken',

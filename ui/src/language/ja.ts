@@ -560,6 +560,7 @@ export const ja: Record<keyof typeof en, string> = {
   'refusal.unknown_run': '実行が存在しない',
   'refusal.run_ended': '実行は終了している',
   'refusal.run_open': '別の実行が進行中',
+  'refusal.target_in_use': '別の実行が同じコピー先にコピー中',
   'refusal.unknown_relationship': '転送設定が存在しない',
   'refusal.other_revision': 'その間に別の人が変更した',
   'refusal.name_taken': '名前が使われている',

@@ -140,34 +140,48 @@ impl From<Error> for ApiError {
 
 impl From<LedgerRefusal> for ApiError {
     fn from(refusal: LedgerRefusal) -> Self {
-        let (status, words, hint) = match refusal {
-            LedgerRefusal::UnknownRun => (StatusCode::NOT_FOUND, "there is no such run", None),
-            LedgerRefusal::UnknownRelationship => {
-                (StatusCode::NOT_FOUND, "there is no such relationship", None)
+        Self::refused(refusal, None)
+    }
+}
+
+impl ApiError {
+    /// Returns the error for a refusal of the ledger. `relationship`: the name of the relationship whose run is the cause.
+    pub fn refused(refusal: LedgerRefusal, relationship: Option<&str>) -> Self {
+        const UNTIL_ENDED: &str = "wait until it has ended, or cancel it";
+        let (words, hint) = match refusal {
+            LedgerRefusal::UnknownRun => ("there is no such run".to_owned(), None),
+            LedgerRefusal::UnknownRelationship => ("there is no such relationship".to_owned(), None),
+            LedgerRefusal::UnknownBroker => ("there is no such broker".to_owned(), None),
+            LedgerRefusal::UnknownToken => ("there is no such token".to_owned(), None),
+            LedgerRefusal::RunEnded => ("the run has ended".to_owned(), None),
+            LedgerRefusal::RunOpen(run) => {
+                (format!("run {run} of this relationship is under way"), Some(UNTIL_ENDED))
             }
-            LedgerRefusal::UnknownBroker => (StatusCode::NOT_FOUND, "there is no such broker", None),
-            LedgerRefusal::UnknownToken => (StatusCode::NOT_FOUND, "there is no such token", None),
-            LedgerRefusal::RunEnded => (StatusCode::CONFLICT, "the run has ended", None),
-            LedgerRefusal::RunOpen => (
-                StatusCode::CONFLICT,
-                "a run of this relationship is under way",
-                Some("wait until it has ended, or cancel it"),
-            ),
-            LedgerRefusal::TargetInUse => (
-                StatusCode::CONFLICT,
-                "another run copies to this target, or to a place within or around it",
-                Some("wait until it has ended, or cancel it"),
-            ),
+            LedgerRefusal::TargetInUse(run) => {
+                let words = match relationship {
+                    Some(name) => format!(
+                        "run {run} of the relationship \"{name}\" copies to this target, or to a place within or around it"
+                    ),
+                    None => format!("run {run} copies to this target, or to a place within or around it"),
+                };
+                (words, Some(UNTIL_ENDED))
+            }
             LedgerRefusal::OtherRevision => (
-                StatusCode::CONFLICT,
-                "somebody else has changed the relationship meanwhile",
+                "somebody else has changed the relationship meanwhile".to_owned(),
                 Some("read it again, and make the change in what it is now"),
             ),
             LedgerRefusal::NameTaken => {
-                (StatusCode::CONFLICT, "another relationship has this name", Some("choose another name"))
+                ("another relationship has this name".to_owned(), Some("choose another name"))
             }
-            LedgerRefusal::TokenTaken => (StatusCode::CONFLICT, "the token is there already", None),
-            _ => (StatusCode::CONFLICT, "the state of the run does not allow this now", None),
+            LedgerRefusal::TokenTaken => ("the token is there already".to_owned(), None),
+            _ => ("the state of the run does not allow this now".to_owned(), None),
+        };
+        let status = match refusal {
+            LedgerRefusal::UnknownRun
+            | LedgerRefusal::UnknownRelationship
+            | LedgerRefusal::UnknownBroker
+            | LedgerRefusal::UnknownToken => StatusCode::NOT_FOUND,
+            _ => StatusCode::CONFLICT,
         };
         let error = Self::new(status, refusal.name(), words);
         match hint {

@@ -209,7 +209,7 @@ pub struct RevisionQuery {
     pub revision: u64,
 }
 
-/// Removes a relationship. Its runs stay.
+/// Removes a relationship. Its runs stay. While one of them is under way, the removal is refused (409).
 #[utoipa::path(delete, path = "/api/v1/relationships/{id}", tag = "relationships",
     params(("id" = u64, Path), RevisionQuery), responses((status = 204)))]
 pub async fn remove_relationship(

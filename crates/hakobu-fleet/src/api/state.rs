@@ -14,7 +14,7 @@ use super::problem::{ApiError, ApiResult};
 use super::request_counts::ApiRequestCounts;
 use super::sessions::SessionTable;
 use crate::audit::{AUDIT_OBJECT_BYTES_MAX, AUDIT_TEXT_BYTES_MAX, AuditEntry};
-use crate::change::{LedgerAnswer, LedgerChange};
+use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::control_loop::ControlHandle;
 use crate::errand::ErrandView;
 use crate::fleet_clock::FleetClock;
@@ -162,8 +162,18 @@ impl ApiState {
     /// Those of the ledger, and its refusal.
     pub async fn change(&self, action: AuditedAction, change: LedgerChange) -> ApiResult<LedgerAnswer> {
         let change = self.audited(action, change);
-        let answer = self.ask_ledger(move |leader, reply| leader.change(change, reply)).await?;
-        refused(answer)
+        match self.ask_ledger(move |leader, reply| leader.change(change, reply)).await? {
+            LedgerAnswer::Refused(refusal) => Err(self.refusal(refusal)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Returns the error for a refusal, which names the run that is the cause.
+    fn refusal(&self, refusal: LedgerRefusal) -> ApiError {
+        let LedgerRefusal::TargetInUse(run) = refusal else { return ApiError::from(refusal) };
+        let overview = self.overview();
+        let cause = overview.runs.get(&run).and_then(|run| run.view.relationship_name.as_deref());
+        ApiError::refused(refusal, cause)
     }
 
     /// Returns a change with its record for the audit log.

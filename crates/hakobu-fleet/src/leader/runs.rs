@@ -49,16 +49,17 @@ impl Leader {
         Ok(None)
     }
 
-    /// Returns true if a run that has not ended copies to the target of a request, or to a place within or around it. Each would
+    /// Returns the run that has not ended and copies to the target of a request, or to a place within or around it. Each would
     /// take the other's drafts for those of a broker that has died.
     ///
     /// Another run of the same relationship has a refusal of its own.
-    pub(super) fn has_run_into(&self, new: &NewRun) -> bool {
-        let Ok(request) = FleetRequest::parse(&new.request) else { return false };
+    pub(super) fn run_into(&self, new: &NewRun) -> Option<RunId> {
+        let request = FleetRequest::parse(&new.request).ok()?;
         let is_other =
             |run: &&ActiveRun| new.relationship.is_none() || run.row.relationship != new.relationship;
         let mut others = self.runs.values().filter(is_other);
-        others.any(|run| targets_overlap(&run.request.target.0, &request.target.0))
+        let other = others.find(|run| targets_overlap(&run.request.target.0, &request.target.0));
+        other.map(|run| run.row.id)
     }
 
     /// Answers a broker that asked for a unit.

@@ -94,7 +94,7 @@ impl Leader {
             started: now,
             units: vec![UnitWork::All],
         };
-        if self.has_run_into(&run) {
+        if self.run_into(&run).is_some() {
             // It is asked for again soon, until the other run has ended.
             return Ok(());
         }

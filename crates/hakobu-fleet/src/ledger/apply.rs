@@ -137,8 +137,8 @@ impl<T: Tables> ChangeBatch<'_, T> {
             if self.tables.relationship(relationship)?.is_none() {
                 return Ok(Answer::Refused(Refusal::UnknownRelationship));
             }
-            if self.tables.open_run_of(relationship)?.is_some() {
-                return Ok(Answer::Refused(Refusal::RunOpen));
+            if let Some(open) = self.tables.open_run_of(relationship)? {
+                return Ok(Answer::Refused(Refusal::RunOpen(open)));
             }
         }
         let record = self.tables.insert_run(run)?;
@@ -373,9 +373,15 @@ impl<T: Tables> ChangeBatch<'_, T> {
 
     fn remove_relationship(&mut self, id: RelationshipId, revision: Revision) -> Result<Answer> {
         match self.tables.relationship(id)? {
-            None => Ok(Answer::Refused(Refusal::UnknownRelationship)),
-            Some(record) if record.revision != revision => Ok(Answer::Refused(Refusal::OtherRevision)),
-            Some(_) => self.tables.delete_relationship(id).map(|()| Answer::Done),
+            None => return Ok(Answer::Refused(Refusal::UnknownRelationship)),
+            Some(record) if record.revision != revision => {
+                return Ok(Answer::Refused(Refusal::OtherRevision));
+            }
+            Some(_) => {}
+        }
+        match self.tables.open_run_of(id)? {
+            Some(open) => Ok(Answer::Refused(Refusal::RunOpen(open))),
+            None => self.tables.delete_relationship(id).map(|()| Answer::Done),
         }
     }
 

@@ -63,6 +63,7 @@ cases!(
     relationships_are_changed_in_their_revision,
     runs_are_listed_latest_first,
     a_relationship_has_one_run_at_a_time,
+    a_relationship_whose_run_is_under_way_stays,
     packs_that_are_given_up_are_failures,
     brokers_are_seen_and_drained,
     limits_of_groups_are_replaced_and_removed,
@@ -465,13 +466,26 @@ fn a_relationship_has_one_run_at_a_time(ledger: &mut dyn Ledger) {
     let unknown = RelationshipId::new(of.get() + 1).unwrap();
     assert_eq!(apply(ledger, run_of(unknown)), refused(LedgerRefusal::UnknownRelationship));
     let answers = ledger.apply(&[run_of(of), run_of(of)]).unwrap();
-    let [LedgerAnswer::RunStarted(first), LedgerAnswer::Refused(LedgerRefusal::RunOpen)] = answers[..] else {
-        panic!("{answers:?}")
-    };
-    assert_eq!(apply(ledger, run_of(of)), refused(LedgerRefusal::RunOpen));
+    let LedgerAnswer::RunStarted(first) = answers[0] else { panic!("{answers:?}") };
+    assert_eq!(answers[1], refused(LedgerRefusal::RunOpen(first)));
+    assert_eq!(apply(ledger, run_of(of)), refused(LedgerRefusal::RunOpen(first)));
     let answers = ledger.apply(&[end(first, RunOutcome::Cancelled), run_of(of), run_of(of)]).unwrap();
-    assert!(matches!(answers[1], LedgerAnswer::RunStarted(_)), "{answers:?}");
-    assert_eq!(answers[2], refused(LedgerRefusal::RunOpen));
+    let LedgerAnswer::RunStarted(second) = answers[1] else { panic!("{answers:?}") };
+    assert_eq!(answers[2], refused(LedgerRefusal::RunOpen(second)));
+}
+
+fn a_relationship_whose_run_is_under_way_stays(ledger: &mut dyn Ledger) {
+    let LedgerAnswer::RelationshipSaved(of, revision) = apply(ledger, save("one", None)) else { panic!() };
+    let LedgerChange::StartRun(mut run) = new_run(vec![work(&["a"])]) else { panic!() };
+    run.relationship = Some(of);
+    let LedgerAnswer::RunStarted(run) = apply(ledger, LedgerChange::StartRun(run)) else { panic!() };
+    let remove = || LedgerChange::RemoveRelationship(of, revision);
+    assert_eq!(apply(ledger, remove()), LedgerAnswer::Refused(LedgerRefusal::RunOpen(run)));
+    assert!(ledger.relationship(of).unwrap().is_some());
+    // The end of the run in the same transaction comes first.
+    let answers = ledger.apply(&[end(run, RunOutcome::Cancelled), remove()]).unwrap();
+    assert_eq!(answers, [LedgerAnswer::Done, LedgerAnswer::Done]);
+    assert!(ledger.relationship(of).unwrap().is_none());
 }
 
 fn packs_that_are_given_up_are_failures(ledger: &mut dyn Ledger) {
