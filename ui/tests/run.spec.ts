@@ -49,6 +49,10 @@ test('a run is watched live, limited, paused, resumed and cancelled', async ({ a
   await admin.getByRole('dialog').getByRole('button', { name: 'Cancel the run' }).click()
   await expect(admin.getByText('Cancelled', { exact: true })).toBeVisible()
   await expect(admin.getByRole('link', { name: 'Download the report' })).toBeVisible()
+  // What was done is not forgotten, and the interface tells it as the page does.
+  const { figures } = await api<{ figures: { entries_done: number } }>('GET', `/api/v1/runs/${id}`)
+  expect(figures.entries_done).toBeGreaterThan(0)
+  expect(await done()).toBe(figures.entries_done)
 })
 
 test('the end of a run is foretold from the one before', async ({ admin }) => {

@@ -18,6 +18,7 @@ use hakobu_fleet::ledger::place::LEDGER_FILE;
 use hakobu_fleet::ledger::sqlite::SqliteLedger;
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::run::{NewRun, RunEnd, RunOutcome};
+use hakobu_fleet::run_figures::RunFigures;
 use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
 use hakobu_fleet::transition::UnitTransition;
@@ -74,8 +75,13 @@ fn fill(ledger: &mut dyn Ledger, count: usize) -> Result<RunId> {
         let result = Box::new(UnitResult { counters, failures, losses, ..UnitResult::default() });
         apply(ledger, LedgerChange::Commit { key, broker: broker.clone(), epoch: lease.epoch, result })?;
     }
-    let end =
-        RunEnd { run, ended: MachineClock.moment(), outcome: RunOutcome::Partial, report: b"{}".to_vec() };
+    let end = RunEnd {
+        run,
+        ended: MachineClock.moment(),
+        outcome: RunOutcome::Partial,
+        dropped: RunFigures::default(),
+        report: b"{}".to_vec(),
+    };
     apply(ledger, LedgerChange::EndRun(Box::new(end)))?;
     Ok(run)
 }

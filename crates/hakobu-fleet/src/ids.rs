@@ -91,6 +91,12 @@ impl Moment {
     pub fn plus_ms(self, milliseconds: u64) -> Self {
         Self(self.0.saturating_add(milliseconds).min(NUMBER_MAX))
     }
+
+    /// Returns the moment so many milliseconds earlier.
+    #[must_use]
+    pub fn minus_ms(self, milliseconds: u64) -> Self {
+        Self(self.0.saturating_sub(milliseconds))
+    }
 }
 
 /// The name of a unit for a broker: its run and its number.

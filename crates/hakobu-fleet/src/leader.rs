@@ -19,6 +19,7 @@ mod runs;
 mod saved_limits;
 mod schedule_plans;
 mod schedules;
+mod sightings;
 mod silent_brokers;
 mod splitting;
 
@@ -75,6 +76,8 @@ pub struct Leader {
     plans: schedule_plans::SchedulePlans,
     doubts: doubtful::LeaderDoubts,
     announcements: silent_brokers::Announcements,
+    /// The time at which the ledger was last told which brokers are there.
+    told_ms: u64,
     /// The keys of sealed credentials.
     keys: Option<Arc<SealingKeys>>,
     /// The credentials of relationships with runs under way, as last read.
@@ -154,6 +157,7 @@ impl Leader {
             plans,
             doubts: doubtful::LeaderDoubts::default(),
             announcements: silent_brokers::Announcements::default(),
+            told_ms: 0,
             keys: None,
             credentials: BTreeMap::new(),
             ledger_error: None,
@@ -275,6 +279,7 @@ impl Leader {
         self.flush();
         self.follow_schedules();
         self.flush();
+        self.tell_sightings();
         self.forget_brokers();
         self.announce_lost_brokers();
         self.ask_for_splits();

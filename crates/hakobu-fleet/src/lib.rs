@@ -42,6 +42,7 @@ pub mod notifier;
 pub mod open_directory;
 pub mod relationship;
 pub mod run;
+pub mod run_figures;
 pub mod run_losses;
 pub mod run_report;
 pub mod run_request;

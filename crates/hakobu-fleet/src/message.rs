@@ -19,6 +19,7 @@ use crate::lease_token::LeaseToken;
 use crate::link_name::LinkNameRow;
 use crate::names::BrokerName;
 use crate::open_directory::OpenDirectoryRow;
+use crate::run_figures::RunFigures;
 use crate::sent_credentials::SentCredential;
 use crate::transition::RefuseCause;
 
@@ -112,7 +113,7 @@ pub struct UnitProgress {
     pub running_ms: u64,
     /// The entries that were found so far.
     pub entries: u64,
-    /// The bytes that were read from the source or kept so far.
+    /// The bytes of content that are at the target so far, or on their way.
     pub bytes: u64,
     /// The requests to source and target so far.
     pub operations: u64,
@@ -126,6 +127,14 @@ pub struct UnitProgress {
     pub lanes: u16,
     /// The present bottleneck, one of [`bottleneck_names`](hakobu_core::report::bottleneck_names); empty if it is not known.
     pub limited_by: String,
+}
+
+impl UnitProgress {
+    /// Returns how much is done. Who works on a slice of a directory has not found its entries.
+    pub fn figures(&self) -> RunFigures {
+        let Self { entries: entries_found, entries_done, bytes: bytes_done, .. } = *self;
+        RunFigures { entries_found, entries_done, bytes_done }
+    }
 }
 
 /// The answer of the leader.

@@ -6,6 +6,7 @@ use crate::ids::{Moment, RelationshipId, RunId};
 use crate::limits::check_at_most;
 use crate::names::GroupName;
 use crate::relationship::check_setting;
+use crate::run_figures::RunFigures;
 use crate::run_losses::RunLosses;
 use crate::unit::UnitWork;
 use crate::unit_counters::UnitCounters;
@@ -147,6 +148,8 @@ pub struct RunEnd {
     pub ended: Moment,
     /// The outcome. Units that are left are dropped, which only [`RunOutcome::Cancelled`] and [`RunOutcome::Failed`] allow.
     pub outcome: RunOutcome,
+    /// The figures of units that are dropped, as their brokers last told.
+    pub dropped: RunFigures,
     /// The report, as JSON.
     pub report: Vec<u8>,
 }

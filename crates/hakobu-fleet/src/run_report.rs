@@ -12,6 +12,7 @@ use crate::failure::name_of_kind;
 use crate::ids::Moment;
 use crate::ledger::Ledger;
 use crate::run::{RunOutcome, RunRow};
+use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;
 use crate::unit_counters::UnitCounters;
 
@@ -43,6 +44,9 @@ pub struct RunReport {
     pub phase: String,
     /// The number of units that were committed.
     pub units: u64,
+    /// How much was done, as the interface shows it. Reports of earlier versions have zeros.
+    #[serde(default)]
+    pub figures: RunFigures,
     /// The counters.
     pub counters: UnitCounters,
     /// The number of entries that failed.
@@ -102,6 +106,7 @@ pub fn report(
         ended_ms: now.get(),
         phase: row.phase.name().to_owned(),
         units: row.units.committed,
+        figures: row.counters.figures().shown(),
         counters: row.counters,
         failures: row.failures,
         failures_by_kind: counts

@@ -4,6 +4,8 @@ use hakobu_core::counters::CounterTotals;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::run_figures::RunFigures;
+
 macro_rules! unit_counters {
     ($( $name:ident ),* $(,)?) => {
         /// The counters of committed units, with the meaning that they have in [`CounterTotals`]. They are kept by their names,
@@ -11,24 +13,52 @@ macro_rules! unit_counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         #[serde(default)]
         #[allow(missing_docs)]
-        pub struct UnitCounters { $( pub $name: u64, )* }
+        pub struct UnitCounters {
+            $( pub $name: u64, )*
+            /// The figures of units that a run dropped when it was cancelled or failed, as their brokers last told.
+            pub dropped: RunFigures,
+        }
 
         impl UnitCounters {
             /// Adds the counters of a unit.
             pub fn add(&mut self, unit: &Self) {
                 $( self.$name = self.$name.saturating_add(unit.$name); )*
+                self.dropped = self.dropped.plus(unit.dropped);
             }
         }
 
         impl From<&CounterTotals> for UnitCounters {
             fn from(totals: &CounterTotals) -> Self {
-                Self { $( $name: totals.$name, )* }
+                Self { $( $name: totals.$name, )* ..Self::default() }
             }
         }
     };
 }
 
 impl UnitCounters {
+    /// Returns how much is done.
+    pub fn figures(&self) -> RunFigures {
+        let done = [
+            self.entries_created,
+            self.entries_updated,
+            self.entries_unchanged,
+            self.entries_attributes_only,
+            self.entries_skipped,
+        ];
+        let committed = RunFigures {
+            entries_found: self.entries_scanned,
+            entries_done: done.into_iter().fold(0, u64::saturating_add),
+            bytes_done: self.target_written_bytes.saturating_add(self.bytes_kept),
+        };
+        committed.plus(self.dropped)
+    }
+
+    /// Returns the counters without what only the ledger sets: those that a broker sends.
+    #[must_use]
+    pub fn of_broker(self) -> Self {
+        Self { dropped: RunFigures::default(), ..self }
+    }
+
     /// Returns the bytes of files that are dealt with, whether they had to be read or not: about as many in each run over a tree,
     /// however much of it has changed.
     pub fn bytes_settled(&self) -> u64 {
@@ -115,5 +145,32 @@ mod tests {
     fn counters_of_another_version_are_read() {
         let read: UnitCounters = serde_json::from_str(r#"{"entries_created":3,"entries_dreamt":9}"#).unwrap();
         assert_eq!(read, UnitCounters { entries_created: 3, ..Default::default() });
+    }
+
+    #[test]
+    fn figures_count_each_entry_once() {
+        let counters = UnitCounters {
+            entries_scanned: 20,
+            entries_created: 1,
+            entries_updated: 2,
+            entries_unchanged: 3,
+            entries_attributes_only: 4,
+            entries_skipped: 5,
+            entries_failed: 5,
+            entries_deleted: 100,
+            entries_compared: 100,
+            source_read_bytes: 1000,
+            target_written_bytes: 300,
+            bytes_kept: 40,
+            bytes_unchanged: 1000,
+            dropped: RunFigures { entries_found: 7, entries_done: 6, bytes_done: 5 },
+            ..Default::default()
+        };
+        let figures = RunFigures { entries_found: 27, entries_done: 21, bytes_done: 345 };
+        assert_eq!(counters.figures(), figures);
+        assert_eq!(
+            counters.of_broker().figures(),
+            RunFigures { entries_found: 20, entries_done: 15, bytes_done: 340 }
+        );
     }
 }

@@ -274,6 +274,66 @@ fn the_end_of_a_run_is_foretold_from_the_one_before() {
     assert!(p50_ms.abs_diff(ended_ms) < 10_000 && p50_ms >= now_ms - 2000, "{ended_ms}: {foretold:?}");
 }
 
+#[test]
+fn figures_are_the_same_wherever_they_are_shown() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    let folder = served.folder.path();
+    for directory in 0..5 {
+        fs::create_dir_all(folder.join(format!("a/d{directory}"))).unwrap();
+        (0..80)
+            .for_each(|file| fs::write(folder.join(format!("a/d{directory}/f{file}")), [7; 2000]).unwrap());
+    }
+    let (source, target) = (folder.join("a/"), folder.join("b"));
+    let places = format!("{} {}", source.display(), target.display());
+    let show = |run: u32| served.json(&format!("run show {run} --json"));
+    let until = |what: &str, run: u32, holds: &dyn Fn(&Value) -> bool| {
+        let began = std::time::Instant::now();
+        loop {
+            let view = show(run);
+            if holds(&view) {
+                return view;
+            }
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "{what}: {view:#}");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    };
+    let number = |value: &Value| value.as_u64().unwrap();
+
+    // A run that is cancelled in the middle of its first unit tells what was done.
+    served.done("limits group local --operations 100");
+    served.done(&format!("run start --group local -- copy {places}"));
+    until("entries are done", 1, &|view| number(&view["figures"]["entries_done"]) > 10);
+    served.done("run cancel 1");
+    let cancelled = show(1);
+    let figures = cancelled["figures"].clone();
+    assert_eq!((&cancelled["state"], number(&cancelled["units"]["committed"])), (&"cancelled".into(), 0));
+    assert!(number(&figures["entries_done"]) > 10, "{cancelled:#}");
+    assert!(number(&figures["entries_found"]) >= number(&figures["entries_done"]), "{figures}");
+    assert_eq!(served.json("run report 1")["figures"], figures);
+    assert_eq!(served.json("run list --json")["figures"], figures);
+
+    // Each figure is one, while a run compares as well.
+    served.done("limits group local --operations 0");
+    served.done(&format!("run start --group local --watch -- copy {places}"));
+    served.done("limits group local --operations 100");
+    served.done(&format!("run start --group local --verify -- copy {places}"));
+    let is_fast = |view: &Value| {
+        ["entries", "bytes"].iter().all(|what| number(&view["progress"][format!("{what}_per_second")]) > 0)
+    };
+    let compared = until("it compares", 3, &|view| view["phase"] == "verify" && is_fast(view));
+    assert_eq!(
+        (number(&compared["figures"]["entries_done"]), number(&compared["figures"]["entries_found"])),
+        (406, 406)
+    );
+    served.done("limits group local --operations 0");
+    let ended = until("it ends", 3, &|view| view["state"] == "complete");
+    assert_eq!(ended["figures"], compared["figures"], "{ended:#}");
+    let listed = served.done("run list --count 1");
+    assert!(listed.contains("  406  ") && listed.contains("  0 B  "), "{listed}");
+    assert!(served.done("run show 3").contains(": 406 entries, 0 B\n"));
+}
+
 /// Returns all texts of this name in a JSON document.
 fn texts<'a>(value: &'a Value, name: &str) -> Vec<&'a str> {
     let own = value.get(name).and_then(Value::as_str);

@@ -1118,6 +1118,8 @@ export interface components {
                  * @description The number of entries that failed.
                  */
                 failures: number;
+                /** @description How much is done, with what brokers told of units under way. */
+                figures: components["schemas"]["RunFigures"];
                 /** @description The group whose brokers work on it. */
                 group: string;
                 /**
@@ -1475,6 +1477,26 @@ export interface components {
             /** @description Locations and options. */
             request: components["schemas"]["RequestView"];
         };
+        /** @description How much of a run is done. */
+        RunFigures: {
+            /**
+             * Format: int64
+             * @description The bytes of content that were written to the target, or that it was found to have when contents were compared. Bytes of
+             *     files that are unchanged by their sizes and times are not among them.
+             */
+            bytes_done: number;
+            /**
+             * Format: int64
+             * @description Those of them that are done: created, updated, given other attributes, found unchanged, or left out on purpose. Those that
+             *     failed are not among them.
+             */
+            entries_done: number;
+            /**
+             * Format: int64
+             * @description The entries that were found at the source, each once.
+             */
+            entries_found: number;
+        };
         /** @description The forecast of a run's end. It needs a run of the same relationship that was complete. */
         RunForecast: {
             /**
@@ -1504,7 +1526,7 @@ export interface components {
         RunLane: {
             /**
              * Format: int64
-             * @description The bytes that were read or kept so far.
+             * @description The bytes that are done, or on their way to the target.
              */
             bytes_done: number;
             /**
@@ -1514,7 +1536,7 @@ export interface components {
             entries_done: number;
             /**
              * Format: int64
-             * @description The entries that were found so far.
+             * @description The entries that were found so far, as in [`RunFigures`].
              */
             entries_found: number;
             /**
@@ -1548,31 +1570,18 @@ export interface components {
              */
             run: number;
         };
-        /** @description How far a run is: what is done, with what brokers told of units under way. */
+        /** @description How fast a run is. */
         RunProgress: {
             /**
              * Format: int64
-             * @description The bytes that were read or kept.
-             */
-            bytes_done: number;
-            /**
-             * Format: int64
-             * @description The present rate in bytes a second.
+             * @description The present rate: the bytes that `bytes_done` grows by in a second. While a run removes or compares, the bytes that it
+             *     compares in a second.
              */
             bytes_per_second: number;
             /**
              * Format: int64
-             * @description The entries that are done.
-             */
-            entries_done: number;
-            /**
-             * Format: int64
-             * @description The entries that were found.
-             */
-            entries_found: number;
-            /**
-             * Format: int64
-             * @description The present rate in entries a second.
+             * @description The present rate: the entries that `entries_done` grows by in a second. While a run removes or compares, the entries that
+             *     it looks at in a second.
              */
             entries_per_second: number;
             forecast?: components["schemas"]["RunForecast"] | null;
@@ -1629,6 +1638,8 @@ export interface components {
              * @description The number of entries that failed.
              */
             failures: number;
+            /** @description How much is done, with what brokers told of units under way. */
+            figures: components["schemas"]["RunFigures"];
             /** @description The group whose brokers work on it. */
             group: string;
             /**
@@ -1794,6 +1805,15 @@ export interface components {
              * @default 0
              */
             directories_created: number;
+            /**
+             * @description The figures of units that a run dropped when it was cancelled or failed, as their brokers last told.
+             * @default {
+             *       "bytes_done": 0,
+             *       "entries_done": 0,
+             *       "entries_found": 0
+             *     }
+             */
+            dropped: components["schemas"]["RunFigures"];
             /**
              * Format: int64
              * @default 0

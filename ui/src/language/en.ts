@@ -433,6 +433,7 @@ export const en = {
   'run.phases': 'Phases',
   'run.limited_by': 'Bottleneck: {cause}',
   'run.of_found': 'of {count} found so far',
+  'run.of_found_at_end': 'of {count} found',
   'run.eta': 'Ends',
   'run.p90': '90 %: within {duration}',
   'run.eta_unknown': 'known after a complete run',

@@ -435,6 +435,7 @@ export const ja: Record<keyof typeof en, string> = {
   'run.phases': 'フェーズ',
   'run.limited_by': 'ボトルネック: {cause}',
   'run.of_found': '検出済み {count} 件中',
+  'run.of_found_at_end': '検出 {count} 件中',
   'run.eta': '終了予定',
   'run.p90': '90 %: {duration}以内',
   'run.eta_unknown': '一度完了すると予測できます',

@@ -17,13 +17,11 @@ export function share(run: RunView): number | undefined {
 }
 
 export function entriesDone(run: RunView): number {
-  if (run.progress) return run.progress.entries_done
-  const counters = run.counters
-  return counters.entries_created + counters.entries_updated + counters.entries_unchanged + counters.entries_attributes_only + counters.entries_skipped
+  return run.figures.entries_done
 }
 
 export function bytesDone(run: RunView): number {
-  return run.progress?.bytes_done ?? run.counters.target_written_bytes
+  return run.figures.bytes_done
 }
 
 export function elapsed(run: RunView, now: number): string {

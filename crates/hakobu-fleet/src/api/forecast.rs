@@ -16,8 +16,6 @@ pub struct WorkAmount {
     /// Bytes of files that are dealt with, those that are unchanged among them: a run in which little has changed is foretold from
     /// one in which everything was new.
     pub bytes: u64,
-    /// Bytes that were read or kept.
-    pub moved_bytes: u64,
 }
 
 /// The rates of a run in one second or so.
@@ -32,11 +30,7 @@ pub struct RunSample {
 impl WorkAmount {
     /// Returns the work that a complete run has done.
     pub fn of(counters: &UnitCounters) -> Self {
-        Self {
-            entries: counters.entries_scanned,
-            bytes: counters.bytes_settled(),
-            moved_bytes: counters.source_read_bytes.saturating_add(counters.bytes_kept),
-        }
+        Self { entries: counters.figures().entries_done, bytes: counters.bytes_settled() }
     }
 }
 
@@ -109,7 +103,7 @@ mod tests {
     }
 
     fn amount(entries: u64, bytes: u64) -> WorkAmount {
-        WorkAmount { entries, bytes, moved_bytes: 0 }
+        WorkAmount { entries, bytes }
     }
 
     #[test]
@@ -141,9 +135,9 @@ mod tests {
     #[test]
     fn a_run_that_changes_little_is_foretold_from_one_that_copied_all() {
         let first =
-            UnitCounters { entries_scanned: 1000, source_read_bytes: 1_000_000, ..Default::default() };
+            UnitCounters { entries_created: 1000, source_read_bytes: 1_000_000, ..Default::default() };
         let delta = UnitCounters {
-            entries_scanned: 500,
+            entries_unchanged: 500,
             source_read_bytes: 10,
             bytes_unchanged: 499_990,
             ..Default::default()

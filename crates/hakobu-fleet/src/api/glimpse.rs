@@ -13,6 +13,7 @@ use crate::limits_setting::LimitsSetting;
 use crate::names::{BrokerName, GroupName};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
+use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;
 use crate::token::TokenRecord;
 
@@ -36,6 +37,10 @@ pub struct RunGlimpse {
     pub limits: Option<LimitsSetting>,
     /// The brokers that work on it.
     pub brokers: Vec<RunBroker>,
+    /// How much is done, with what brokers told of units under way.
+    pub figures: RunFigures,
+    /// True if its units look again at entries that were counted before.
+    pub looks_again: bool,
     /// The bytes of files that units under way have dealt with.
     pub settled_bytes: u64,
     /// The numbers of units.
@@ -104,26 +109,30 @@ fn open_run(run: &ActiveRun) -> RunGlimpse {
         });
         let progress = unit.progress.as_ref();
         let number = |of: fn(&crate::message::UnitProgress) -> u64| progress.map_or(0, of);
+        let figures = progress.map(crate::message::UnitProgress::figures).unwrap_or_default().shown();
         brokers[index].units.push(RunLane {
             unit: id.get(),
             running_ms: number(|progress| progress.running_ms),
-            entries_found: number(|progress| progress.entries),
-            entries_done: number(|progress| progress.entries_done),
-            bytes_done: number(|progress| progress.bytes),
+            entries_found: figures.entries_found,
+            entries_done: figures.entries_done,
+            bytes_done: figures.bytes_done,
             failures: number(|progress| progress.failures),
             lanes: number(|progress| u64::from(progress.lanes)),
             limited_by: progress.map(|progress| progress.limited_by.clone()).unwrap_or_default(),
         });
     }
     brokers.sort_by(|one, other| one.broker.cmp(&other.broker));
-    let progress = run.leased.values().filter_map(|unit| unit.progress.as_ref());
+    let counted = run.leased.values().filter(|_| !run.looks_again());
+    let settled = counted.filter_map(|unit| unit.progress.as_ref()).map(|progress| progress.bytes_settled);
     RunGlimpse {
         row: run.row.clone(),
         request: run.request.clone(),
         is_paused: run.row.is_paused,
         limits: run.limits.clone(),
         brokers,
-        settled_bytes: progress.map(|progress| progress.bytes_settled).fold(0, u64::saturating_add),
+        figures: run.row.counters.figures().plus(run.under_way()).shown(),
+        looks_again: run.looks_again(),
+        settled_bytes: settled.fold(0, u64::saturating_add),
         units: units(&run.row, run.leased.len()),
         last_error: run.last_error.as_ref().map(Problem::from),
     }

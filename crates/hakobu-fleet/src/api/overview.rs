@@ -14,6 +14,7 @@ use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
 use crate::relationship::RelationshipRecord;
 use crate::run::{RunOutcome, RunRow};
+use crate::run_figures::RunFigures;
 use crate::run_request::{FleetRequest, RunVerb};
 use crate::schedule::Schedule;
 
@@ -52,7 +53,15 @@ pub struct LiveRun {
     pub view: RunView,
     /// The rates of the last minutes.
     pub samples: VecDeque<RunSample>,
-    before: Option<(u64, WorkAmount)>,
+    before: Option<(u64, RunActivity)>,
+}
+
+/// The amounts by whose growth the rates of a run are measured.
+#[derive(Clone, Copy, Debug)]
+struct RunActivity {
+    entries: u64,
+    bytes: u64,
+    settled_bytes: u64,
 }
 
 /// An event for those who watch.
@@ -152,9 +161,10 @@ impl FleetOverview {
         self.group_limits = glimpse.group_limits.into_iter().collect();
         self.take_relationships(glimpse.relationships);
         let open: BTreeSet<RunId> = glimpse.open.iter().map(|run| run.row.id).collect();
-        self.runs.retain(|id, _| open.contains(id));
+        let gone: BTreeSet<RunId> =
+            self.runs.extract_if(.., |id, _| !open.contains(id)).map(|(id, _)| id).collect();
         for run in glimpse.recent.iter().rev().filter(|run| !open.contains(&run.id)) {
-            self.take_ended(run, &mut events);
+            self.take_ended(run, gone.contains(&run.id), &mut events);
         }
         for run in glimpse.open {
             self.take_open(run, &mut events);
@@ -220,9 +230,15 @@ impl FleetOverview {
         }
     }
 
-    fn take_ended(&mut self, run: &RunRow, events: &mut Vec<FleetEvent>) {
-        let Some(id) = run.relationship else { return };
-        let Some(entry) = self.relationships.get(&id) else { return };
+    /// Takes a run that has ended. `was_open`: it was under way at the last look.
+    fn take_ended(&mut self, run: &RunRow, was_open: bool, events: &mut Vec<FleetEvent>) {
+        let known = run.relationship.and_then(|id| Some((id, self.relationships.get(&id)?)));
+        let Some((id, entry)) = known else {
+            if was_open {
+                tell(events, "run", &self.ended_view(run));
+            }
+            return;
+        };
         let is_known = entry.last_run.as_ref().is_some_and(|last| {
             last.id > run.id.get() || (last.id == run.id.get() && last.ended_ms.is_some())
         });
@@ -244,7 +260,7 @@ impl FleetOverview {
             None => (None, VecDeque::new(), None),
         };
         let now_ms = self.seen.get();
-        let (found, done) = amounts(&glimpse);
+        let now = RunActivity::of(&glimpse);
         if let Some((at_ms, last)) = last
             && now_ms > at_ms
         {
@@ -254,10 +270,11 @@ impl FleetOverview {
             };
             let shown = RateSample {
                 at_ms: now_ms,
-                bytes_per_second: rate(done.moved_bytes, last.moved_bytes),
-                entries_per_second: rate(done.entries, last.entries),
+                bytes_per_second: rate(now.bytes, last.bytes),
+                entries_per_second: rate(now.entries, last.entries),
             };
-            samples.push_back(RunSample { shown, settled_per_second: rate(done.bytes, last.bytes) });
+            let settled_per_second = rate(now.settled_bytes, last.settled_bytes);
+            samples.push_back(RunSample { shown, settled_per_second });
             if samples.len() > SAMPLES_MAX {
                 samples.pop_front();
             }
@@ -265,7 +282,8 @@ impl FleetOverview {
         let mut view = self.row_view(&glimpse.row, glimpse.request.verb);
         view.state = open_state(&glimpse);
         view.units = glimpse.units;
-        view.progress = Some(self.progress(&glimpse, (found, done), &samples));
+        view.figures = glimpse.figures;
+        view.progress = Some(self.progress(&glimpse, &samples));
         if let Some(entry) = glimpse.row.relationship.and_then(|id| self.relationships.get_mut(&id)) {
             let is_other =
                 entry.last_run.as_ref().is_none_or(|last| last.id != view.id || last.state != view.state);
@@ -280,17 +298,12 @@ impl FleetOverview {
         let before = match last {
             // A look that follows at once has no rate of its own.
             Some((at_ms, last)) if now_ms.saturating_sub(at_ms) < 200 => Some((at_ms, last)),
-            _ => Some((now_ms, done)),
+            _ => Some((now_ms, now)),
         };
         self.runs.insert(id, LiveRun { glimpse, view, samples, before });
     }
 
-    fn progress(
-        &self,
-        glimpse: &RunGlimpse,
-        (found, done): (u64, WorkAmount),
-        samples: &VecDeque<RunSample>,
-    ) -> RunProgress {
+    fn progress(&self, glimpse: &RunGlimpse, samples: &VecDeque<RunSample>) -> RunProgress {
         let last = || samples.iter().rev().take(RATE_SAMPLES);
         let mean = |of: fn(&RateSample) -> u64| {
             let count = last().count().max(1) as u64;
@@ -298,10 +311,9 @@ impl FleetOverview {
         };
         let entry = glimpse.row.relationship.and_then(|id| self.relationships.get(&id));
         let total = entry.and_then(|entry| entry.amount).filter(|_| !glimpse.request.is_retry);
+        let settled_bytes = glimpse.row.counters.bytes_settled().saturating_add(glimpse.settled_bytes);
+        let done = WorkAmount { entries: glimpse.figures.entries_done, bytes: settled_bytes };
         RunProgress {
-            entries_found: found,
-            entries_done: done.entries,
-            bytes_done: done.moved_bytes,
             bytes_per_second: mean(|sample| sample.bytes_per_second),
             entries_per_second: mean(|sample| sample.entries_per_second),
             limited_by: run_bottleneck(glimpse),
@@ -330,6 +342,7 @@ impl FleetOverview {
             started_ms: row.started.get(),
             ended_ms: row.ended.map(Moment::get),
             units: units(row, 0),
+            figures: row.counters.figures(),
             counters: row.counters,
             failures: row.failures,
             progress: None,
@@ -383,15 +396,17 @@ fn tell(events: &mut Vec<FleetEvent>, name: &'static str, data: &impl serde::Ser
     }
 }
 
-/// Returns the entries that were found, and the work that is done, with what brokers told of units under way.
-fn amounts(glimpse: &RunGlimpse) -> (u64, WorkAmount) {
-    let counters = &glimpse.row.counters;
-    let (mut found, mut done) = (counters.entries_scanned, WorkAmount::of(counters));
-    done.bytes = done.bytes.saturating_add(glimpse.settled_bytes);
-    for lane in glimpse.brokers.iter().flat_map(|broker| &broker.units) {
-        found = found.saturating_add(lane.entries_found);
-        done.entries = done.entries.saturating_add(lane.entries_done);
-        done.moved_bytes = done.moved_bytes.saturating_add(lane.bytes_done);
+impl RunActivity {
+    /// Returns what is done. What a run that removes or compares looks at again is no part of its figures, but of its rates.
+    fn of(glimpse: &RunGlimpse) -> Self {
+        let RunFigures { entries_done: mut entries, bytes_done: mut bytes, .. } = glimpse.figures;
+        if glimpse.looks_again {
+            for lane in glimpse.brokers.iter().flat_map(|broker| &broker.units) {
+                entries = entries.saturating_add(lane.entries_found);
+                bytes = bytes.saturating_add(lane.bytes_done);
+            }
+        }
+        let settled_bytes = glimpse.row.counters.bytes_settled().saturating_add(glimpse.settled_bytes);
+        Self { entries, bytes, settled_bytes }
     }
-    (found, done)
 }

@@ -29,6 +29,7 @@ mod tests {
     use crate::ids::{Moment, RunId};
     use crate::names::GroupName;
     use crate::run::NewRun;
+    use crate::run_figures::RunFigures;
     use crate::run_request::FleetRequest;
 
     fn glimpse(units: &[(u64, &str)]) -> RunGlimpse {
@@ -56,6 +57,8 @@ mod tests {
             is_paused: false,
             limits: None,
             brokers: units.iter().enumerate().map(broker).collect(),
+            figures: RunFigures::default(),
+            looks_again: false,
             settled_bytes: 0,
             units: RunUnits::default(),
             last_error: None,

@@ -8,6 +8,7 @@ use super::byte_text::ByteText;
 use super::problem::Problem;
 use crate::limits_setting::LimitsSetting;
 use crate::run::RunRow;
+use crate::run_figures::RunFigures;
 use crate::run_request::{FleetRequest, RunVerb};
 use crate::unit_counters::UnitCounters;
 
@@ -57,18 +58,14 @@ pub struct RunUnits {
     pub leased: u64,
 }
 
-/// How far a run is: what is done, with what brokers told of units under way.
+/// How fast a run is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunProgress {
-    /// The entries that were found.
-    pub entries_found: u64,
-    /// The entries that are done.
-    pub entries_done: u64,
-    /// The bytes that were read or kept.
-    pub bytes_done: u64,
-    /// The present rate in bytes a second.
+    /// The present rate: the bytes that `bytes_done` grows by in a second. While a run removes or compares, the bytes that it
+    /// compares in a second.
     pub bytes_per_second: u64,
-    /// The present rate in entries a second.
+    /// The present rate: the entries that `entries_done` grows by in a second. While a run removes or compares, the entries that
+    /// it looks at in a second.
     pub entries_per_second: u64,
     /// The present bottleneck, as most lanes of all brokers name it, by the names of reports such as `source read`; empty if it is
     /// not known.
@@ -111,11 +108,13 @@ pub struct RunView {
     pub ended_ms: Option<u64>,
     /// The units.
     pub units: RunUnits,
+    /// How much is done, with what brokers told of units under way.
+    pub figures: RunFigures,
     /// The counters of committed units.
     pub counters: UnitCounters,
     /// The number of entries that failed.
     pub failures: u64,
-    /// The progress of a run that has not ended.
+    /// The rates of a run that has not ended.
     pub progress: Option<RunProgress>,
 }
 
@@ -170,11 +169,11 @@ pub struct RunLane {
     pub unit: u64,
     /// The time for which it runs in milliseconds.
     pub running_ms: u64,
-    /// The entries that were found so far.
+    /// The entries that were found so far, as in [`RunFigures`].
     pub entries_found: u64,
     /// The entries that are done.
     pub entries_done: u64,
-    /// The bytes that were read or kept so far.
+    /// The bytes that are done, or on their way to the target.
     pub bytes_done: u64,
     /// The entries that failed.
     pub failures: u64,

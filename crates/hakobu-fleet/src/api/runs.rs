@@ -330,7 +330,7 @@ pub async fn forecast_next(
     }
     let times =
         || rows.iter().map(|row| row.ended.map_or(0, |end| end.get().saturating_sub(row.started.get())));
-    let bytes = || rows.iter().map(|row| row.counters.target_written_bytes);
+    let bytes = || rows.iter().map(|row| row.counters.figures().bytes_done);
     Ok(Json(NextRunForecast {
         runs: rows.len() as u64,
         p50_ms: quantile(times(), 0.5) as u64,

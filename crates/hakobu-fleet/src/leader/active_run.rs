@@ -10,7 +10,8 @@ use crate::limit_shares::RecentUse;
 use crate::limits_setting::LimitsSetting;
 use crate::message::UnitProgress;
 use crate::names::BrokerName;
-use crate::run::RunRow;
+use crate::run::{RunPhase, RunRow};
+use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;
 
 /// The number of ready units below which further ones are read.
@@ -210,6 +211,26 @@ impl ActiveRun {
     pub fn forget(&mut self, unit: UnitId) {
         self.leased.remove(&unit);
         self.attempts.remove(&unit);
+    }
+
+    /// Returns true if its units look again at entries that were counted before: they remove or compare.
+    pub fn looks_again(&self) -> bool {
+        matches!(self.row.phase, RunPhase::Removal | RunPhase::Verify)
+    }
+
+    /// Returns the figures of units under way that count, as their brokers last told.
+    pub fn under_way(&self) -> RunFigures {
+        self.under_way_without(|_| false)
+    }
+
+    /// Returns the figures of units under way but for some.
+    pub(super) fn under_way_without(&self, is_out: impl Fn(UnitId) -> bool) -> RunFigures {
+        if self.looks_again() {
+            return RunFigures::default();
+        }
+        let units = self.leased.iter().filter(|(unit, _)| !is_out(**unit));
+        let told = units.filter_map(|(_, leased)| leased.progress.as_ref());
+        told.map(UnitProgress::figures).fold(RunFigures::default(), RunFigures::plus)
     }
 
     /// Returns the brokers that work on it.

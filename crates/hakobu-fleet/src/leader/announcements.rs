@@ -39,7 +39,7 @@ impl Leader {
             started: row.started,
             ended,
             files: row.counters.entries_created.saturating_add(row.counters.entries_updated),
-            bytes: row.counters.target_written_bytes.saturating_add(row.counters.cloned_bytes),
+            bytes: row.counters.figures().bytes_done,
             failures: row.failures,
         };
         let notification = Notification {

@@ -5,11 +5,10 @@ use hakobu_core::plant::planted;
 use hakobu_core::report::bottleneck_names;
 
 use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
-use crate::broker::{BrokerSighting, VERSION_BYTES_MAX};
 use crate::bus::IncomingCall;
 use crate::change::{LedgerChange, UnitResult};
 use crate::ids::{RunId, UnitKey};
-use crate::limits::{check_at_most, shortened};
+use crate::limits::check_at_most;
 use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
     UnitProgress, decode,
@@ -25,10 +24,6 @@ use crate::unit_counters::UnitCounters;
 const UNITS_MAX: usize = 256;
 /// The time after which another process may have the name of a broker that is silent, in milliseconds.
 const NAME_KEPT_MS: u64 = 10_000;
-/// The time after which the ledger is told again that a broker is there, in milliseconds.
-const TELL_EVERY_MS: u64 = 60_000;
-/// The time after which a silent broker is no longer among those that are there, in milliseconds.
-const SILENT_MAX_MS: u64 = 60_000;
 /// The number of open units of a run for each slot of its group that given work is divided up to. There are more only if units
 /// would be too large. Without this bound, units become smaller each time that a part of them is given away.
 const UNITS_A_SLOT: usize = 4;
@@ -82,6 +77,7 @@ impl Leader {
                 send(reply, &LeaderAnswer::Done);
             }
             BrokerRequest::Leave => {
+                self.tell_sighting(&broker);
                 self.brokers.remove(&broker);
                 self.announcements.is_heard(&broker);
                 send(reply, &LeaderAnswer::Done);
@@ -110,7 +106,7 @@ impl Leader {
         if let Err(error) = check_at_most("the units of a broker", report.units.len(), UNITS_MAX) {
             return LeaderAnswer::Refused(error.to_string());
         }
-        let (now, now_ms) = self.now();
+        let (_, now_ms) = self.now();
         let is_known = self.brokers.get(broker).is_some_and(|known| known.process == process);
         if !is_known {
             let mut live = LiveBroker::new(group.clone(), process, now_ms);
@@ -136,11 +132,8 @@ impl Leader {
         live.take(report, now_ms);
         live.relationships = relationships;
         let is_draining = live.is_draining;
-        if is_other_version || live.told_ms == 0 || now_ms.saturating_sub(live.told_ms) >= TELL_EVERY_MS {
-            live.told_ms = now_ms.max(1);
-            let version = shortened(&report.version, VERSION_BYTES_MAX);
-            let sighting = BrokerSighting { name: broker.clone(), group: group.clone(), version, now };
-            self.pending.push((LedgerChange::SeeBroker(sighting), Then::Nothing));
+        if is_other_version || live.told_ms == 0 {
+            self.tell_sighting(broker);
         }
         let errands = if report.is_ending { Vec::new() } else { self.errands_for(group, broker) };
         LeaderAnswer::Orders(BrokerOrders { is_draining, units, errands })
@@ -226,16 +219,6 @@ impl Leader {
         let others = usize::try_from(open.saturating_sub(1)).unwrap_or(usize::MAX);
         (slots.max(1) * UNITS_A_SLOT).saturating_sub(others).max(1)
     }
-
-    /// Forgets brokers that are silent. The ledger knows them still.
-    pub(super) fn forget_brokers(&mut self) {
-        let (_, now_ms) = self.now();
-        let is_silent = |live: &LiveBroker| now_ms.saturating_sub(live.seen_ms) >= SILENT_MAX_MS;
-        let silent: Vec<_> = self.brokers.extract_if(.., |_, live| is_silent(live)).collect();
-        for (name, live) in silent {
-            self.announcements.is_silent(name, live.seen_ms, live.relationships);
-        }
-    }
 }
 
 /// Returns the name of a bottleneck that this program knows, or nothing: it comes from outside.
@@ -285,7 +268,7 @@ fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
     }
     Ok(UnitResult {
         children: divided(items, units),
-        counters,
+        counters: counters.of_broker(),
         open_directories: ends.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
         link_names: names.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
         failures: failures.into_iter().map(Into::into).collect(),

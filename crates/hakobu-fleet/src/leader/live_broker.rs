@@ -7,6 +7,9 @@ use crate::ids::{RelationshipId, UnitKey};
 use crate::message::BrokerReport;
 use crate::names::GroupName;
 
+/// The time without a report after which a broker is silent, in milliseconds. It reports twice a second.
+const SILENT_AFTER_MS: u64 = 3_000;
+
 /// A broker that reported lately.
 #[derive(Clone, Debug)]
 pub struct LiveBroker {
@@ -24,7 +27,7 @@ pub struct LiveBroker {
     pub is_ending: bool,
     /// The time by the leader's clock at which it last reported, in milliseconds.
     pub seen_ms: u64,
-    /// The time at which the ledger was last told, in milliseconds.
+    /// The last report of which the ledger knows, by its time in milliseconds. 0: it knows of none.
     pub(super) told_ms: u64,
     /// Its units.
     pub units: Vec<UnitKey>,
@@ -60,6 +63,16 @@ impl LiveBroker {
         self.seen_ms = now_ms;
         self.key = report.key;
         self.units = report.units.iter().map(|unit| unit.lease.key).collect();
+    }
+
+    /// Returns the time since its last report in milliseconds.
+    pub fn silent_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.seen_ms)
+    }
+
+    /// Returns true if several of its reports are missing.
+    pub fn is_silent(&self, now_ms: u64) -> bool {
+        self.silent_ms(now_ms) >= SILENT_AFTER_MS
     }
 
     /// Returns the number of units that it could take now.

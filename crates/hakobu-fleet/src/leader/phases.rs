@@ -9,6 +9,7 @@ use crate::ledger::Ledger;
 use crate::link_name::{LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPosition, DirectoryRange};
 use crate::run::{RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
+use crate::run_figures::RunFigures;
 use crate::run_report;
 use crate::run_request::{FleetRequest, RunVerb};
 use crate::unit::UnitWork;
@@ -56,7 +57,8 @@ pub fn next_step(
     }
     let outcome = if row.failures == 0 { RunOutcome::Complete } else { RunOutcome::Partial };
     let report = run_report::report(ledger, row, request, (outcome, now), None)?;
-    Ok(NextStep::End(RunEnd { run: row.id, ended: now, outcome, report }))
+    let dropped = RunFigures::default();
+    Ok(NextStep::End(RunEnd { run: row.id, ended: now, outcome, dropped, report }))
 }
 
 /// Returns true if something is to be removed from the target. Nothing is if anything failed: what failed may look as if it was

@@ -8,7 +8,7 @@ use super::saved_limits::saved_limits;
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
 use crate::bus::ReplyTo;
 use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
-use crate::ids::{Epoch, Moment, RunId, UnitKey};
+use crate::ids::{Epoch, Moment, RunId, UnitId, UnitKey};
 use crate::leader::active_run::ReadyUnit;
 use crate::lease::Lease;
 use crate::link_name::PackLimits;
@@ -269,10 +269,17 @@ impl Leader {
     /// `NotFound`, and those of the ledger.
     pub fn end(&mut self, id: RunId, outcome: RunOutcome, error: Option<&Error>) -> Result<RunEnd> {
         let now: Moment = self.clock.moment();
-        let row = self.ledger.run(id)?.ok_or_else(|| no_such("run"))?;
+        let mut row = self.ledger.run(id)?.ok_or_else(|| no_such("run"))?;
         let run = self.runs.get(&id).ok_or_else(|| no_such("run under way"))?;
+        // Units whose results wait to be written are not dropped.
+        let is_committed = |unit: UnitId| {
+            let commits = |change: &LedgerChange| matches!(change, LedgerChange::Commit { key, .. } if key.unit == unit);
+            self.pending.iter().any(|(change, _)| commits(change))
+        };
+        let dropped = run.under_way_without(is_committed);
+        row.counters.dropped = dropped;
         let report = run_report::report(&mut *self.ledger, &row, &run.request, (outcome, now), error)?;
-        Ok(RunEnd { run: id, ended: now, outcome, report })
+        Ok(RunEnd { run: id, ended: now, outcome, dropped, report })
     }
 
     /// Ends a run as somebody asked for. Its brokers stop when they report next.

@@ -201,6 +201,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
             run.cursor.clear();
             run.ended = Some(end.ended);
             run.outcome = Some(end.outcome);
+            run.counters.dropped = end.dropped;
         });
         self.tables.insert_report(end.run, &end.report)?;
         // A run that starts in this batch looks for others of its relationship.

@@ -148,17 +148,12 @@ impl BrokerUnit {
     /// Notes the figures of the engine.
     pub fn count(&self, totals: &CounterTotals) {
         self.entries.store(totals.entries_scanned, Relaxed);
-        self.bytes.store(totals.target_written_bytes.max(totals.source_read_bytes), Relaxed);
+        let counters = UnitCounters::from(totals);
+        let under_way = totals.source_read_bytes.saturating_sub(totals.sampled_bytes);
+        self.bytes.store(counters.figures().bytes_done.max(under_way), Relaxed);
         self.operations.store(totals.source_requests + totals.target_requests, Relaxed);
-        self.settled.store(UnitCounters::from(totals).bytes_settled(), Relaxed);
-        let done = [
-            totals.entries_created,
-            totals.entries_updated,
-            totals.entries_unchanged,
-            totals.entries_attributes_only,
-            totals.entries_skipped,
-        ];
-        self.done.store(done.iter().sum(), Relaxed);
+        self.settled.store(counters.bytes_settled(), Relaxed);
+        self.done.store(counters.figures().entries_done, Relaxed);
         self.failures.store(totals.entries_failed, Relaxed);
         self.lanes.store(totals.lanes, Relaxed);
         let mut figures = self.controls.figures.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,6 +12,7 @@ use hakobu_fleet::ids::{Epoch, RunId, UnitKey};
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::relationship::Relationship;
 use hakobu_fleet::run::{NewRun, RunEnd, RunOutcome};
+use hakobu_fleet::run_figures::RunFigures;
 use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::token::TokenRole;
 use hakobu_fleet::transition::UnitTransition;
@@ -166,8 +167,13 @@ fn failed_run(plane: &ControlPlane, failures: usize) -> RunId {
     let epoch: Epoch = epoch.next().unwrap();
     let commit = LedgerChange::Commit { key, broker, epoch, result: Box::new(result) };
     assert_eq!(plane.handle().apply(commit).unwrap(), LedgerAnswer::Committed);
-    let end =
-        RunEnd { run, ended: MachineClock.moment(), outcome: RunOutcome::Failed, report: b"{}".to_vec() };
+    let end = RunEnd {
+        run,
+        ended: MachineClock.moment(),
+        outcome: RunOutcome::Failed,
+        dropped: RunFigures::default(),
+        report: b"{}".to_vec(),
+    };
     plane.handle().apply(LedgerChange::EndRun(Box::new(end))).unwrap();
     run
 }

@@ -131,6 +131,8 @@ impl Fleet {
             let row =
                 self.plane.handle().ask(move |leader| leader.ledger().run(run)).unwrap().unwrap().unwrap();
             if row.ended.is_some() {
+                let counters = &row.counters;
+                assert!(counters.figures().entries_done <= counters.entries_scanned, "{counters:?}");
                 return row;
             }
             assert!(began.elapsed() < limit, "it is not done after {limit:?}: {row:?}");

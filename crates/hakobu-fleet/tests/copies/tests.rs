@@ -11,6 +11,7 @@ use hakobu_fleet::leader::Leader;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::limits_setting::LimitsSetting;
 use hakobu_fleet::run::RunOutcome;
+use hakobu_fleet::run_figures::RunFigures;
 use hakobu_fleet::run_request::{FleetRequest, LocationText, RunVerb};
 use hakobu_fleet::unit::UnitWork;
 
@@ -66,19 +67,29 @@ fn brokers_copy_a_directory_of_many_files_together() {
     let limits = LimitsSetting { operations_per_second: Some(3000), ..LimitsSetting::default() };
     let limits = serde_json::to_string(&limits).unwrap();
     fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits))).unwrap();
-    let mut together = 0;
-    let brokers = move |leader: &mut Leader| {
-        let run = leader.active_runs().get(&run);
-        run.map(|run| run.brokers().collect::<BTreeSet<_>>().len())
+    let (mut together, mut last) = (0, RunFigures::default());
+    let look = move |leader: &mut Leader| {
+        let run = leader.active_runs().get(&run)?;
+        let figures = run.row.counters.figures().plus(run.under_way());
+        Some((run.brokers().collect::<BTreeSet<_>>().len(), figures))
     };
-    while let Some(count) = fleet.plane.handle().ask(brokers).unwrap() {
+    while let Some((count, figures)) = fleet.plane.handle().ask(look).unwrap() {
         together += usize::from(count > 1);
+        // Entries that wait in a slice were found, and are not done. Nothing counts twice.
+        assert!(
+            figures.entries_done <= figures.entries_found && figures.entries_found <= FILES + 1,
+            "{figures:?}"
+        );
+        last = figures;
         std::thread::sleep(Duration::from_millis(20));
     }
     let row = fleet.finish(run, LIMIT);
     assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
     assert!(row.units.committed >= 5 && together > 5, "{:?} {together}", row.units);
     assert_eq!((row.counters.entries_scanned, row.counters.entries_created), (FILES + 1, FILES + 1));
+    let figures = row.counters.figures();
+    assert_eq!((figures.entries_found, figures.entries_done), (FILES + 1, FILES + 1));
+    assert!(last.entries_done <= figures.entries_done && last.bytes_done <= figures.bytes_done, "{last:?}");
     trees::assert_equal(&source, &target);
 }
 

@@ -14,6 +14,7 @@ use hakobu_fleet::link_name::LinkNameRow;
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::open_directory::OpenDirectoryRow;
 use hakobu_fleet::run::{NewRun, RunEnd, RunOutcome};
+use hakobu_fleet::run_figures::RunFigures;
 use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::transition::UnitTransition;
 use hakobu_fleet::unit::{UnitItem, UnitWork};
@@ -88,7 +89,17 @@ pub fn commit_change(key: UnitKey, by: &str, epoch: Epoch, result: UnitResult) -
 }
 
 pub fn end(run: RunId, outcome: RunOutcome) -> LedgerChange {
-    LedgerChange::EndRun(Box::new(RunEnd { run, ended: moment(9000), outcome, report: b"{}".to_vec() }))
+    LedgerChange::EndRun(Box::new(RunEnd {
+        run,
+        ended: moment(9000),
+        outcome,
+        dropped: RunFigures {
+            entries_found: 3,
+            entries_done: 2,
+            bytes_done: u64::from(outcome == RunOutcome::Cancelled),
+        },
+        report: b"{}".to_vec(),
+    }))
 }
 
 pub fn open_directory(text: &str) -> OpenDirectoryRow {

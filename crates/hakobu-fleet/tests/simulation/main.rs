@@ -7,5 +7,6 @@ mod broker;
 mod division;
 mod faulty_ledger;
 mod schedules;
+mod sightings;
 mod tests;
 mod world;

@@ -75,9 +75,6 @@ fn list(
         return json_lines(&runs);
     }
     let rows = runs.iter().map(|run| {
-        let done = run.progress.as_ref();
-        let entries = done.map_or(run.counters.entries_scanned, |done| done.entries_done);
-        let sent = done.map_or(run.counters.source_read_bytes, |done| done.bytes_done);
         [
             run.id.to_string(),
             run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned()),
@@ -85,8 +82,8 @@ fn list(
             name_of(&run.state),
             time(Some(run.started_ms)),
             run.ended_ms.map_or_else(|| NOTHING.to_owned(), |end| span(run.started_ms, end)),
-            count(entries),
-            bytes(sent),
+            count(run.figures.entries_done),
+            bytes(run.figures.bytes_done),
             count(run.failures),
         ]
     });
@@ -182,11 +179,11 @@ fn compared_words(compared: &RunComparison) -> String {
         row("state", &|run| name_of(&run.state)),
         row("started", &|run| time(Some(run.started_ms))),
         ["time".to_owned(), span(0, compared.run_ms), span(0, compared.other_ms)],
-        row("entries", &|run| count(run.counters.entries_scanned)),
+        row("entries", &|run| count(run.figures.entries_done)),
+        row("bytes", &|run| bytes(run.figures.bytes_done)),
         row("created", &|run| count(run.counters.entries_created)),
         row("updated", &|run| count(run.counters.entries_updated)),
         row("deleted", &|run| count(run.counters.entries_deleted)),
-        row("written", &|run| bytes(run.counters.target_written_bytes)),
         row("failed", &|run| count(run.failures)),
     ];
     let (first, second) = (format!("RUN {}", one.id), format!("RUN {}", other.id));

@@ -113,23 +113,19 @@ pub(super) fn progress_words(run: &RunView) -> String {
         0 => String::new(),
         failures => format!(", {} failed", count(failures)),
     };
+    let figures = &run.figures;
+    let (done, found) = (count(figures.entries_done), count(figures.entries_found));
     let Some(progress) = &run.progress else {
         let time = run.ended_ms.map(|end| span(run.started_ms, end)).unwrap_or_default();
-        let counters = &run.counters;
-        return format!(
-            "{} after {time}: {} entries, {} written{failed}",
-            name_of(&run.state),
-            count(counters.entries_scanned),
-            bytes(counters.target_written_bytes),
-        );
+        let entries = if done == found { done } else { format!("{done} of {found}") };
+        let (state, bytes) = (name_of(&run.state), bytes(figures.bytes_done));
+        return format!("{state} after {time}: {entries} entries, {bytes}{failed}");
     };
     let mut words = format!(
-        "{}, {}: {} of {} entries found, {}, {}, {} entries/s{failed}",
+        "{}, {}: {done} of {found} entries found, {}, {}, {} entries/s{failed}",
         name_of(&run.state),
         run.phase,
-        count(progress.entries_done),
-        count(progress.entries_found),
-        bytes(progress.bytes_done),
+        bytes(figures.bytes_done),
         format_rate(progress.bytes_per_second as f64),
         count(progress.entries_per_second),
     );
