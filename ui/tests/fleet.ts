@@ -1,6 +1,7 @@
 // Relationships, trees and runs for the tests.
 
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { api, plane } from './server'
 
@@ -30,6 +31,14 @@ export function blocked(source: string, target: string, count: number): string[]
     paths.push(path)
   }
   return paths
+}
+
+/** Makes a directory such that nobody creates anything in it, until the returned function is called. */
+export function closed(folder: string): () => void {
+  const isRoot = process.getuid?.() === 0
+  const set = (on: boolean) => (isRoot ? execFileSync('chattr', [on ? '+i' : '-i', folder]) : chmodSync(folder, on ? 0o555 : 0o755))
+  set(true)
+  return () => set(false)
 }
 
 export async function relationship(name: string, source: string, target: string, more: object = {}): Promise<Made> {

@@ -1,6 +1,6 @@
-import { readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { blocked, ended, fresh, relationship, startRun, tree } from './fleet'
+import { blocked, closed, ended, fresh, relationship, startRun, tree } from './fleet'
 import { accessible, expect, goTo, test } from './page'
 import { api, FAILURES, plane } from './server'
 
@@ -119,6 +119,35 @@ test('failures are filtered and retried, the report is downloaded, and runs are 
   await expect(admin.getByRole('row', { name: /^Failures/ })).toContainText('150')
   await expect(admin.getByRole('region', { name: 'No longer failing' }).getByRole('listitem')).toHaveCount(100)
   await accessible(admin, 'comparison')
+})
+
+test('phases that were not done have no ticks', async ({ admin }) => {
+  const phases = admin.getByRole('list', { name: 'Phases' })
+  const failed = await startRun((await relationship(fresh('gone'), '/nowhere/at all', join(plane().folder, fresh('gone target')))).id)
+  expect(await ended(failed)).toMatchObject({ state: 'failed' })
+  await goTo(admin, `runs/${failed}`)
+  await expect(phases.getByRole('listitem')).toHaveText([/Copy: not finished/, /Hard links: not begun/, /Directory attributes: not begun/])
+  await expect(phases).not.toContainText('✓')
+  await accessible(admin, 'phases')
+
+  const source = tree(fresh('phases source'), 150)
+  const target = join(plane().folder, fresh('phases target'))
+  mkdirSync(join(target, 'd1'), { recursive: true })
+  writeFileSync(join(target, 'extra'), 'only here')
+  const open = closed(join(target, 'd1'))
+  const request = { verb: 'sync', sources: [`${source}/`], target, arguments: ['--delete', '--max-delete=100%'] }
+  const partial = await startRun((await relationship(fresh('phases'), source, target, { request })).id)
+  expect(await ended(partial)).toMatchObject({ state: 'partial' })
+  open()
+  await goTo(admin, `runs/${partial}`)
+  await expect(phases.getByText('Deletion: skipped, because entries failed')).toBeVisible()
+  await expect(phases.getByText('✓')).toHaveCount(1)
+
+  // What failed is made up for, and so is the deletion.
+  await admin.getByRole('button', { name: 'Retry what failed' }).click()
+  await expect(admin).not.toHaveURL(new RegExp(`runs/${partial}$`))
+  await expect(admin.getByText('Complete', { exact: true })).toBeVisible({ timeout: 30_000 })
+  await expect(phases.getByRole('listitem').filter({ hasText: 'Deletion' })).toContainText('✓')
 })
 
 test('a million failures scroll without a stutter', async ({ admin }) => {

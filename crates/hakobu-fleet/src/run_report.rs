@@ -13,6 +13,7 @@ use crate::ids::Moment;
 use crate::ledger::Ledger;
 use crate::run::{RunOutcome, RunRow};
 use crate::run_figures::RunFigures;
+use crate::run_phases::{PhaseView, phases};
 use crate::run_request::FleetRequest;
 use crate::unit_counters::UnitCounters;
 
@@ -42,6 +43,9 @@ pub struct RunReport {
     pub ended_ms: u64,
     /// The phase in which it ended.
     pub phase: String,
+    /// The phases. Reports of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseView>,
     /// The number of units that were committed.
     pub units: u64,
     /// How much was done, as the interface shows it. Reports of earlier versions have zeros.
@@ -105,6 +109,7 @@ pub fn report(
         started_ms: row.started.get(),
         ended_ms: now.get(),
         phase: row.phase.name().to_owned(),
+        phases: phases(row, request, Some(outcome)),
         units: row.units.committed,
         figures: row.counters.figures().shown(),
         counters: row.counters,

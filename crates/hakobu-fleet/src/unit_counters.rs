@@ -4,6 +4,7 @@ use hakobu_core::counters::CounterTotals;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::phase_units::PhaseUnits;
 use crate::run_figures::RunFigures;
 
 macro_rules! unit_counters {
@@ -17,6 +18,8 @@ macro_rules! unit_counters {
             $( pub $name: u64, )*
             /// The figures of units that a run dropped when it was cancelled or failed, as their brokers last told.
             pub dropped: RunFigures,
+            /// The units that have ended in each phase.
+            pub phase_units: PhaseUnits,
         }
 
         impl UnitCounters {
@@ -24,6 +27,7 @@ macro_rules! unit_counters {
             pub fn add(&mut self, unit: &Self) {
                 $( self.$name = self.$name.saturating_add(unit.$name); )*
                 self.dropped = self.dropped.plus(unit.dropped);
+                self.phase_units.add(&unit.phase_units);
             }
         }
 
@@ -56,7 +60,7 @@ impl UnitCounters {
     /// Returns the counters without what only the ledger sets: those that a broker sends.
     #[must_use]
     pub fn of_broker(self) -> Self {
-        Self { dropped: RunFigures::default(), ..self }
+        Self { dropped: RunFigures::default(), phase_units: PhaseUnits::default(), ..self }
     }
 
     /// Returns the bytes of files that are dealt with, whether they had to be read or not: about as many in each run over a tree,

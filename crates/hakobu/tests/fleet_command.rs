@@ -159,6 +159,17 @@ fn what_failed_is_tried_again_and_removals_are_made_up_for() {
     assert_eq!(code, 3, "{shown}{failed}");
     let failures = served.done("run failures 1");
     assert!(failures.contains("e/two") && !failures.contains("extra"), "{failures}");
+    let shown = served.done("run show 1");
+    assert!(
+        shown.contains("copy (done), links (nothing to do), removal (skipped, because entries failed)"),
+        "{shown}"
+    );
+    let phases = served.json("run show 1 --json")["phases"].clone();
+    assert_eq!(
+        phases[2],
+        serde_json::json!({"phase": "removal", "state": "skipped", "reason": "entries_failed"})
+    );
+    assert_eq!(served.json("run report 1")["phases"], phases);
     let retry = |run: u32, units: u64, state: &str| {
         served.done(&format!("run retry {}", run - 1));
         let ended = || served.json(&format!("run show {run} --json"));
@@ -176,6 +187,7 @@ fn what_failed_is_tried_again_and_removals_are_made_up_for() {
     assert!(target.join("e/two").exists() && target.join("extra/three").exists());
     drop(extra);
     retry(3, 2, "complete");
+    assert!(served.done("run show 3").contains("removal (done)"));
     assert!(!target.join("extra").exists());
 }
 
@@ -434,7 +446,9 @@ fn bad_input_is_named_and_nothing_is_lost() {
     served.done(&format!("relationships add gone --group local -- copy {}/ {}", at("gone"), at("target")));
     let (code, _, failed) = served.fleet("run start gone --watch");
     assert!(code == 1 && failed.contains("gone/: no such file or directory"), "{failed}");
-    assert!(served.done("run show 1").contains("gone/: no such file or directory"));
+    let shown = served.done("run show 1");
+    assert!(shown.contains("gone/: no such file or directory"), "{shown}");
+    assert!(shown.contains("copy (not finished), links (not begun), directories (not begun)"), "{shown}");
     fs::create_dir(folder.join("gone")).unwrap();
     fs::write(folder.join("gone/file"), "content").unwrap();
     assert!(served.done("run start gone --watch").contains("complete after"));

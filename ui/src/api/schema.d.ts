@@ -1272,6 +1272,45 @@ export interface components {
             /** @description The webhooks. */
             webhooks?: components["schemas"]["WebhookSetting"][];
         };
+        /**
+         * @description The state of a phase.
+         * @enum {string}
+         */
+        PhaseState: "done" | "running" | "skipped" | "stopped" | "not_begun";
+        /**
+         * @description The numbers of units that have ended in each phase that a run may leave out: a phase without any had nothing to do, or was
+         *     skipped.
+         */
+        PhaseUnits: {
+            /**
+             * Format: int64
+             * @description Those that set the attributes of open directories.
+             */
+            directories: number;
+            /**
+             * Format: int64
+             * @description Those that linked names of one file.
+             */
+            links: number;
+            /**
+             * Format: int64
+             * @description Those that removed what only the target has.
+             */
+            removal: number;
+            /**
+             * Format: int64
+             * @description Those that compared source and target.
+             */
+            verify: number;
+        };
+        /** @description A phase of a run. */
+        PhaseView: {
+            /** @description The name: `copy`, `links`, `removal`, `directories` or `verify`. */
+            phase: string;
+            reason?: components["schemas"]["SkipReason"] | null;
+            /** @description The state. */
+            state: components["schemas"]["PhaseState"];
+        };
         /** @description A change that a run would make. */
         PreviewChange: {
             /** @description The change: `create`, `update`, `delete`, ... */
@@ -1474,6 +1513,8 @@ export interface components {
             limits?: components["schemas"]["LimitsSetting"] | null;
             /** @description Properties that committed units could not keep at the target. */
             losses: components["schemas"]["LossView"][];
+            /** @description The phases, in their order; none if it ended under an earlier version. */
+            phases: components["schemas"]["PhaseView"][];
             /** @description Locations and options. */
             request: components["schemas"]["RequestView"];
         };
@@ -1715,6 +1756,11 @@ export interface components {
             /** @description The token. One that is valid once is used up. */
             token: string;
         };
+        /**
+         * @description The reason for which a phase was skipped.
+         * @enum {string}
+         */
+        SkipReason: "nothing_to_do" | "entries_failed";
         /** @description A token to make. */
         TokenInput: {
             /** @description True if it is valid once. */
@@ -1869,6 +1915,16 @@ export interface components {
              * @default 0
              */
             entries_updated: number;
+            /**
+             * @description The units that have ended in each phase.
+             * @default {
+             *       "directories": 0,
+             *       "links": 0,
+             *       "removal": 0,
+             *       "verify": 0
+             *     }
+             */
+            phase_units: components["schemas"]["PhaseUnits"];
             /**
              * Format: int64
              * @default 0

@@ -9,6 +9,7 @@ use super::problem::Problem;
 use crate::limits_setting::LimitsSetting;
 use crate::run::RunRow;
 use crate::run_figures::RunFigures;
+use crate::run_phases::PhaseView;
 use crate::run_request::{FleetRequest, RunVerb};
 use crate::unit_counters::UnitCounters;
 
@@ -200,6 +201,8 @@ pub struct RunDetail {
     pub run: RunView,
     /// Locations and options.
     pub request: RequestView,
+    /// The phases, in their order; none if it ended under an earlier version.
+    pub phases: Vec<PhaseView>,
     /// The brokers that work on it.
     pub brokers: Vec<RunBroker>,
     /// The limits that were set for it.

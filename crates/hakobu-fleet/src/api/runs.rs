@@ -23,6 +23,7 @@ use crate::ids::{RelationshipId, RunId};
 use crate::ledger::Ledger;
 use crate::names::GroupName;
 use crate::run::{NewRun, RunRow};
+use crate::run_phases::phases;
 use crate::run_report::RunReport;
 use crate::run_request::FleetRequest;
 use crate::unit::UnitWork;
@@ -164,9 +165,15 @@ pub async fn show_run(
     let request = FleetRequest::parse(&row.request)?;
     let mut run = live.map_or_else(|| overview.ended_view(&row), |live| live.view.clone());
     run.verb = request.verb;
-    let report = report.and_then(|json| serde_json::from_slice::<RunReport>(&json).ok());
+    let mut report = report.and_then(|json| serde_json::from_slice::<RunReport>(&json).ok());
+    let phases = match (&mut report, row.ended) {
+        (Some(report), _) => std::mem::take(&mut report.phases),
+        (None, Some(_)) => Vec::new(),
+        (None, None) => phases(&row, &request, None),
+    };
     Ok(Json(RunDetail {
         run,
+        phases,
         request: RequestView::from(&request),
         brokers: live.map(|live| live.glimpse.brokers.clone()).unwrap_or_default(),
         limits: live.and_then(|live| live.glimpse.limits.clone()),

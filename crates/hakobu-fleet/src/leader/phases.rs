@@ -10,8 +10,9 @@ use crate::link_name::{LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPosition, DirectoryRange};
 use crate::run::{RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
 use crate::run_figures::RunFigures;
+use crate::run_phases::has_extra;
 use crate::run_report;
-use crate::run_request::{FleetRequest, RunVerb};
+use crate::run_request::FleetRequest;
 use crate::unit::UnitWork;
 
 /// The number of packs that one step makes units of.
@@ -64,8 +65,7 @@ pub fn next_step(
 /// Returns true if something is to be removed from the target. Nothing is if anything failed: what failed may look as if it was
 /// not at the source.
 fn removes(row: &RunRow, request: &FleetRequest) -> bool {
-    let is_found = request.removes_more || row.counters.entries_only_in_target > 0;
-    request.verb == RunVerb::Sync && row.failures == 0 && is_found
+    row.failures == 0 && has_extra(row, request)
 }
 
 /// Returns the units of the next names of links, and the place up to which they go.

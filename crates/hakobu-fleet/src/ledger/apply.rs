@@ -18,6 +18,7 @@ use crate::limits::check_at_most;
 use crate::names::BrokerName;
 use crate::relationship::Relationship;
 use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
+use crate::run_phases::count_unit;
 use crate::token::{NewToken, TokenHash};
 use crate::transition::{UnitBefore, UnitDecision, UnitRefusal, UnitTransition, decide};
 use crate::unit::{UnitItem, UnitRecord, UnitWork};
@@ -286,7 +287,10 @@ impl<T: Tables> ChangeBatch<'_, T> {
             self.add_failure(key.run, FailureRow { root, failure })?;
         }
         self.tables.delete_unit(key)?;
-        self.change_run(key.run, |run| run.units.given_up = run.units.given_up.saturating_add(1));
+        self.change_run(key.run, |run| {
+            run.units.given_up = run.units.given_up.saturating_add(1);
+            count_unit(&mut run.counters.phase_units, run.phase);
+        });
         Ok(Answer::GivenUp)
     }
 
@@ -329,6 +333,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
         self.change_run(run, |run| {
             run.units.committed = run.units.committed.saturating_add(1);
             run.counters.add(&result.counters);
+            count_unit(&mut run.counters.phase_units, run.phase);
             run.losses.add(&result.losses);
         });
         self.offer(run, &result.children)

@@ -7,6 +7,7 @@ use hakobu_core::error::Result;
 use hakobu_fleet::api::relationships::RunNumber;
 use hakobu_fleet::api::run_view::{FailureView, LossView, RunComparison, RunDetail, RunView};
 use hakobu_fleet::client::FleetClient;
+use hakobu_fleet::run_phases::{PhaseState, PhaseView, SkipReason};
 
 use super::arguments::RunVerbs;
 use super::printing::{NOTHING, bytes, count, json_lines, json_object, name_of, span, table, text, time};
@@ -106,7 +107,7 @@ fn shown(detail: &RunDetail) -> String {
         ("relationship", run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned())),
         ("group", run.group.clone()),
         ("state", name_of(&run.state)),
-        ("phase", run.phase.clone()),
+        ("phases", phase_words(&detail.phases)),
         ("command", hakobu_core::shell::quote_all(&words)),
         ("started", time(Some(run.started_ms))),
         ("ended", time(run.ended_ms)),
@@ -155,6 +156,23 @@ fn shown(detail: &RunDetail) -> String {
         shown.push_str(&table(["BROKER", "UNIT", "TIME", "ENTRIES", "BYTES", "LANES", "LIMITED BY"], lanes));
     }
     shown
+}
+
+/// Describes how far the phases of a run are.
+fn phase_words(phases: &[PhaseView]) -> String {
+    let words = |view: &PhaseView| {
+        let state = match (view.state, view.reason) {
+            (PhaseState::Done, _) => "done",
+            (PhaseState::Running, _) => "running",
+            (PhaseState::Stopped, _) => "not finished",
+            (PhaseState::NotBegun, _) => "not begun",
+            (PhaseState::Skipped, Some(SkipReason::EntriesFailed)) => "skipped, because entries failed",
+            (PhaseState::Skipped, _) => "nothing to do",
+        };
+        format!("{} ({state})", view.phase)
+    };
+    let all: Vec<_> = phases.iter().map(words).collect();
+    if all.is_empty() { NOTHING.to_owned() } else { all.join(", ") }
 }
 
 /// Describes a property that the target could not keep.
