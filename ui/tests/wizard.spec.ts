@@ -207,3 +207,23 @@ test('a relationship whose run is under way is not removed, and no other run cop
   await expect(admin.getByText(`run ${run} of the relationship "${name}" copies to this target`)).toBeVisible()
   await api('POST', `/api/v1/runs/${run}/cancel`)
 })
+
+test('a group without a broker is told of, before and while a run waits for one', async ({ admin }) => {
+  const group = `nobody-${Date.now().toString(36)}`
+  const name = fresh('waiting')
+  await goTo(admin, 'relationships/new')
+  await admin.getByLabel('Name').fill(name)
+  await admin.getByLabel('Group').fill('local')
+  await expect(admin.getByText(/^No broker of the group/)).toHaveCount(0)
+  await admin.getByLabel('Group').fill(group)
+  await expect(admin.getByText(`No broker of the group ${group} is connected.`)).toBeVisible()
+  await admin.getByRole('textbox', { name: 'Source' }).fill('/srv/a/')
+  await admin.getByRole('textbox', { name: 'Target' }).fill(`/srv/${group}`)
+  for (let step = 0; step < 4; step += 1) await admin.getByRole('button', { name: 'Next' }).click()
+  await admin.getByRole('button', { name: 'Save and start' }).click()
+  await expect(admin.getByTestId('waiting')).toHaveText(`Waiting for a broker of the group ${group}: none is connected.`)
+  await accessible(admin, 'waiting')
+  await admin.getByRole('button', { name: 'Cancel the run' }).click()
+  await admin.getByRole('dialog').getByRole('button', { name: 'Cancel the run' }).click()
+  await expect(admin.getByTestId('waiting')).toHaveCount(0)
+})

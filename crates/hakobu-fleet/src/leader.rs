@@ -22,6 +22,7 @@ mod schedules;
 mod sightings;
 mod silent_brokers;
 mod splitting;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -48,6 +48,7 @@ pub mod run_losses;
 pub mod run_phases;
 pub mod run_report;
 pub mod run_request;
+pub mod run_wait;
 pub mod schedule;
 mod sealing;
 pub mod secret_bytes;

@@ -346,6 +346,32 @@ fn figures_are_the_same_wherever_they_are_shown() {
     assert!(served.done("run show 3").contains(": 406 entries, 0 B\n"));
 }
 
+#[test]
+fn a_group_without_brokers_is_told_of() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    let (code, _, warned) = served.fleet("relationships add far --group site-b -- copy /a/ /b");
+    assert_eq!(code, 0);
+    assert!(
+        warned.contains("warning: no broker of the group site-b is connected; runs wait until one is"),
+        "{warned}"
+    );
+    let (code, _, warned) = served.fleet("relationships add near --group local -- copy /a/ /c");
+    assert!(code == 0 && warned.is_empty(), "{warned}");
+    let (code, _, warned) = served.fleet("run start far");
+    assert!(code == 0 && warned.contains("no broker of the group site-b is connected"), "{warned}");
+    let words = "a broker of the group site-b; none is connected";
+    let shown = served.done("run show 1");
+    assert!(shown.contains(&format!("waiting for   {words}")), "{shown}");
+    let run = served.json("run show 1 --json");
+    assert_eq!(
+        (&run["waiting_for"]["kind"], &run["waiting_for"]["message"]),
+        (&"no_broker".into(), &words.into())
+    );
+    served.done("run cancel 1");
+    assert!(served.json("run show 1 --json")["waiting_for"].is_null());
+}
+
 /// Returns all texts of this name in a JSON document.
 fn texts<'a>(value: &'a Value, name: &str) -> Vec<&'a str> {
     let own = value.get(name).and_then(Value::as_str);

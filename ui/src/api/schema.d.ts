@@ -1148,6 +1148,7 @@ export interface components {
                 units: components["schemas"]["RunUnits"];
                 /** @description The command. */
                 verb: components["schemas"]["RunVerb"];
+                waiting_for?: components["schemas"]["RunWaitView"] | null;
             }[];
             /** @description The value of `after` with which the list goes on; none at the end. A page may have few items, or none, and the list go on. */
             next?: string | null;
@@ -1599,6 +1600,12 @@ export interface components {
             running_ms: number;
             /**
              * Format: int64
+             * @description The time since the broker last reported on it in milliseconds, if reports are missing. Another broker gets the unit when its
+             *     lease ends.
+             */
+            silent_ms?: number | null;
+            /**
+             * Format: int64
              * @description The number of the unit.
              */
             unit: number;
@@ -1709,6 +1716,21 @@ export interface components {
             units: components["schemas"]["RunUnits"];
             /** @description The command. */
             verb: components["schemas"]["RunVerb"];
+            waiting_for?: components["schemas"]["RunWaitView"] | null;
+        };
+        /** @description The event that a run waits for while nothing of it moves. */
+        RunWaitView: {
+            /** @description The brokers that do not report any more. */
+            brokers: string[];
+            /** @description The kind. */
+            kind: components["schemas"]["WaitKind"];
+            /** @description The event in words, such as `a broker of the group site-a; none is connected`. */
+            message: string;
+            /**
+             * Format: int64
+             * @description The moment of the event, if it is known, in milliseconds since 1970.
+             */
+            until_ms?: number | null;
         };
         /** @description A schedule as written and kept. */
         ScheduleSetting: {
@@ -1951,6 +1973,11 @@ export interface components {
              */
             zeros_skipped_bytes: number;
         };
+        /**
+         * @description The kind of event that a run waits for.
+         * @enum {string}
+         */
+        WaitKind: "blackout" | "no_broker" | "draining" | "silent_brokers" | "pause";
         /** @description A webhook. */
         WebhookSetting: {
             secret?: components["schemas"]["CredentialReference"] | null;

@@ -2,7 +2,7 @@
 
 import type { Schema } from '../api/client'
 import { duration } from '../language/format'
-import { named } from '../language/language.svelte'
+import { named, t } from '../language/language.svelte'
 
 export type RunView = Schema<'RunView'>
 
@@ -22,6 +22,14 @@ export function entriesDone(run: RunView): number {
 
 export function bytesDone(run: RunView): number {
   return run.figures.bytes_done
+}
+
+/** Returns what a run waits for in words; nothing if it goes on. */
+export function waitingWords(run: RunView, now: number): string {
+  const wait = run.waiting_for
+  if (!wait) return ''
+  const left = wait.until_ms ? duration(Math.max(0, wait.until_ms - now)) : ''
+  return t(`wait.${wait.kind}`, { group: run.group, brokers: wait.brokers.join(', '), duration: left })
 }
 
 export function elapsed(run: RunView, now: number): string {

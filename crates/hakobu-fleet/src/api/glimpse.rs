@@ -15,6 +15,7 @@ use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
 use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;
+use crate::run_wait::RunWaitView;
 use crate::token::TokenRecord;
 
 /// The number of relationships that are read at a time.
@@ -35,6 +36,8 @@ pub struct RunGlimpse {
     pub is_paused: bool,
     /// Its limits.
     pub limits: Option<LimitsSetting>,
+    /// The event that it waits for.
+    pub waiting_for: Option<RunWaitView>,
     /// The brokers that work on it.
     pub brokers: Vec<RunBroker>,
     /// How much is done, with what brokers told of units under way.
@@ -79,7 +82,7 @@ impl FleetGlimpse {
     /// Those of the ledger.
     pub fn take(leader: &mut Leader, after: Option<RelationshipId>) -> Result<Self> {
         let now = leader.clock().moment();
-        let open = leader.active_runs().values().map(open_run).collect();
+        let open = leader.active_runs().values().map(|run| open_run(leader, run)).collect();
         let ledger_error = leader.ledger_error().map(Problem::from);
         let records = leader.ledger().brokers(None, None, BROKERS_SHOWN_MAX)?;
         let brokers: Vec<_> = records.iter().map(|record| broker(leader, record)).collect();
@@ -99,7 +102,7 @@ impl FleetGlimpse {
     }
 }
 
-fn open_run(run: &ActiveRun) -> RunGlimpse {
+fn open_run(leader: &Leader, run: &ActiveRun) -> RunGlimpse {
     let mut brokers: Vec<RunBroker> = Vec::new();
     for (id, unit) in &run.leased {
         let name = unit.broker.as_str();
@@ -119,6 +122,7 @@ fn open_run(run: &ActiveRun) -> RunGlimpse {
             failures: number(|progress| progress.failures),
             lanes: number(|progress| u64::from(progress.lanes)),
             limited_by: progress.map(|progress| progress.limited_by.clone()).unwrap_or_default(),
+            silent_ms: leader.silent_ms(unit),
         });
     }
     brokers.sort_by(|one, other| one.broker.cmp(&other.broker));
@@ -129,6 +133,9 @@ fn open_run(run: &ActiveRun) -> RunGlimpse {
         request: run.request.clone(),
         is_paused: run.row.is_paused,
         limits: run.limits.clone(),
+        waiting_for: leader
+            .waits_for(run)
+            .map(|wait| RunWaitView::new(wait, &run.row.group, leader.clock().moment())),
         brokers,
         figures: run.row.counters.figures().plus(run.under_way()).shown(),
         looks_again: run.looks_again(),

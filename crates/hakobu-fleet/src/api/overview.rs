@@ -283,7 +283,8 @@ impl FleetOverview {
         view.state = open_state(&glimpse);
         view.units = glimpse.units;
         view.figures = glimpse.figures;
-        view.progress = Some(self.progress(&glimpse, &samples));
+        view.waiting_for.clone_from(&glimpse.waiting_for);
+        view.progress = Some(self.progress(&glimpse, now.settled_bytes, &samples));
         if let Some(entry) = glimpse.row.relationship.and_then(|id| self.relationships.get_mut(&id)) {
             let is_other =
                 entry.last_run.as_ref().is_none_or(|last| last.id != view.id || last.state != view.state);
@@ -303,7 +304,12 @@ impl FleetOverview {
         self.runs.insert(id, LiveRun { glimpse, view, samples, before });
     }
 
-    fn progress(&self, glimpse: &RunGlimpse, samples: &VecDeque<RunSample>) -> RunProgress {
+    fn progress(
+        &self,
+        glimpse: &RunGlimpse,
+        settled_bytes: u64,
+        samples: &VecDeque<RunSample>,
+    ) -> RunProgress {
         let last = || samples.iter().rev().take(RATE_SAMPLES);
         let mean = |of: fn(&RateSample) -> u64| {
             let count = last().count().max(1) as u64;
@@ -311,7 +317,6 @@ impl FleetOverview {
         };
         let entry = glimpse.row.relationship.and_then(|id| self.relationships.get(&id));
         let total = entry.and_then(|entry| entry.amount).filter(|_| !glimpse.request.is_retry);
-        let settled_bytes = glimpse.row.counters.bytes_settled().saturating_add(glimpse.settled_bytes);
         let done = WorkAmount { entries: glimpse.figures.entries_done, bytes: settled_bytes };
         RunProgress {
             bytes_per_second: mean(|sample| sample.bytes_per_second),
@@ -339,10 +344,11 @@ impl FleetOverview {
             verb,
             state: RunState::of(row, false),
             phase: row.phase.name().to_owned(),
+            waiting_for: None,
             started_ms: row.started.get(),
             ended_ms: row.ended.map(Moment::get),
             units: units(row, 0),
-            figures: row.counters.figures(),
+            figures: row.counters.figures().shown(),
             counters: row.counters,
             failures: row.failures,
             progress: None,

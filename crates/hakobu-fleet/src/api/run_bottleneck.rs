@@ -49,6 +49,7 @@ mod tests {
             failures: 0,
             lanes: *lanes,
             limited_by: (*limited_by).to_owned(),
+            silent_ms: None,
         };
         let broker = |(at, unit)| RunBroker { broker: format!("b{at}"), units: vec![lane(unit)] };
         RunGlimpse {
@@ -56,6 +57,7 @@ mod tests {
             request: FleetRequest::default(),
             is_paused: false,
             limits: None,
+            waiting_for: None,
             brokers: units.iter().enumerate().map(broker).collect(),
             figures: RunFigures::default(),
             looks_again: false,

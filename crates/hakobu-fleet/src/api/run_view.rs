@@ -11,6 +11,7 @@ use crate::run::RunRow;
 use crate::run_figures::RunFigures;
 use crate::run_phases::PhaseView;
 use crate::run_request::{FleetRequest, RunVerb};
+use crate::run_wait::RunWaitView;
 use crate::unit_counters::UnitCounters;
 
 /// The state of a run.
@@ -103,6 +104,8 @@ pub struct RunView {
     pub state: RunState,
     /// The phase: `copy`, `links`, `removal`, `directories`, `verify` or `ended`.
     pub phase: String,
+    /// The event that it waits for, if nothing of it moves and nobody paused it.
+    pub waiting_for: Option<RunWaitView>,
     /// The start, in milliseconds since 1970.
     pub started_ms: u64,
     /// The end, in milliseconds since 1970.
@@ -182,6 +185,9 @@ pub struct RunLane {
     pub lanes: u64,
     /// The present bottleneck by the names of reports, such as `source read`; empty if it is not known.
     pub limited_by: String,
+    /// The time since the broker last reported on it in milliseconds, if reports are missing. Another broker gets the unit when its
+    /// lease ends.
+    pub silent_ms: Option<u64>,
 }
 
 /// A broker that works on a run.

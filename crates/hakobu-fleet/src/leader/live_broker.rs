@@ -8,7 +8,7 @@ use crate::message::BrokerReport;
 use crate::names::GroupName;
 
 /// The time without a report after which a broker is silent, in milliseconds. It reports twice a second.
-const SILENT_AFTER_MS: u64 = 3_000;
+pub(super) const SILENT_AFTER_MS: u64 = 3_000;
 
 /// A broker that reported lately.
 #[derive(Clone, Debug)]

@@ -9,4 +9,5 @@ mod faulty_ledger;
 mod schedules;
 mod sightings;
 mod tests;
+mod waiting;
 mod world;

@@ -41,6 +41,27 @@ fn killed_brokers_cost_the_work_of_their_units() {
 }
 
 #[test]
+fn a_run_tells_that_it_waits_for_the_lease_of_a_killed_broker() {
+    let mut fleet = SmallFleet::start(12, 1);
+    let run = fleet.start_slowly();
+    fleet.wait_for_work(run, "b0");
+    fleet.broker("b0").kill();
+    let waits_for = |kind: &'static str| move |view: &Value| view["waiting_for"]["kind"] == kind;
+    fleet.control.wait_for_run(run, "that there is no broker", waits_for("no_broker"));
+    fleet.add_broker("b1");
+    fleet.control.wait_for_run(run, "the lease that is told of", waits_for("silent_brokers"));
+    let view = fleet.control.run(run);
+    assert_eq!(view["waiting_for"]["brokers"], serde_json::json!(["b0"]), "{view:#}");
+    assert!(view["brokers"][0]["units"][0]["silent_ms"].as_u64().unwrap() >= 3000, "{view:#}");
+    let (code, shown) = fleet.control.fleet(&format!("run show {run}"));
+    assert!(code == 0 && shown.contains("waiting for   the end of the lease of b0; no report"), "{shown}");
+    assert!(shown.contains("silent for"), "{shown}");
+    fleet.wait_for_work(run, "b1");
+    assert!(fleet.control.run(run)["waiting_for"].is_null());
+    fleet.finish(run);
+}
+
+#[test]
 fn a_stopped_broker_does_no_harm_when_it_wakes() {
     let mut fleet = SmallFleet::start(2, 2);
     let run = fleet.start_slowly();

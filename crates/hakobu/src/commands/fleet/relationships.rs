@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_fleet::api::fleet_view::GroupView;
+use hakobu_fleet::api::listing::ListPage;
 use hakobu_fleet::api::relationship_view::{
     CredentialView, RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView, SecretText,
 };
@@ -15,6 +17,7 @@ use super::connection::read_file;
 use super::limits::read_limits;
 use super::printing::{NOTHING, json_lines, json_object, name_of, table, text, time};
 use super::request::request;
+use crate::{messages, output};
 
 /// The maximum number of relationships that are listed.
 const LISTED_MAX: usize = 100_000;
@@ -37,7 +40,9 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
                 credentials: Vec::new(),
             };
             apply(settings, &mut input)?;
-            shown(&client.send("POST", "/api/v1/relationships", &input)?, json)
+            let added = client.send("POST", "/api/v1/relationships", &input)?;
+            warn_without_broker(client, &input.group);
+            shown(&added, json)
         }
         RelationshipsVerb::Show { name } => shown(&named(client, name)?, json),
         RelationshipsVerb::Change { name, rename, settings, command } => {
@@ -53,7 +58,11 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
             apply(settings, &mut input)?;
             let update = RelationshipUpdate { revision: before.revision, relationship: input };
             let path = format!("/api/v1/relationships/{}", before.id);
-            shown(&client.send("PUT", &path, &update)?, json)
+            let changed = client.send("PUT", &path, &update)?;
+            if settings.group.is_some() {
+                warn_without_broker(client, &update.relationship.group);
+            }
+            shown(&changed, json)
         }
         RelationshipsVerb::Remove { name } => {
             let RelationshipView { id, revision, .. } = named(client, name)?;
@@ -78,6 +87,17 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
                 }
             }
         }
+    }
+}
+
+/// Warns of a group without brokers. They may come later, so it is no error.
+pub(super) fn warn_without_broker(client: &FleetClient, group: &str) {
+    let groups: Result<ListPage<GroupView>> = client.get("/api/v1/groups");
+    // The relationship is saved all the same.
+    let Ok(groups) = groups else { return };
+    if !groups.items.iter().any(|known| known.name == group && known.brokers > 0) {
+        let words = format!("no broker of the group {group} is connected; runs wait until one is");
+        output::tell_translated(&messages::warning(&words));
     }
 }
 

@@ -128,6 +128,9 @@ fn shown(detail: &RunDetail) -> String {
         ),
     ];
     let mut shown: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
+    if let Some(wait) = &run.waiting_for {
+        let _ = writeln!(shown, "{:<13} {}", "waiting for", wait.message);
+    }
     for loss in &detail.losses {
         let _ = writeln!(shown, "{:<13} {}", "not preserved", loss_words(loss));
     }
@@ -146,7 +149,11 @@ fn shown(detail: &RunDetail) -> String {
                 count(unit.entries_done),
                 bytes(unit.bytes_done),
                 if unit.lanes > 0 { count(unit.lanes) } else { NOTHING.to_owned() },
-                if unit.limited_by.is_empty() { NOTHING.to_owned() } else { unit.limited_by.clone() },
+                match unit.silent_ms {
+                    Some(silent_ms) => format!("silent for {}", span(0, silent_ms)),
+                    None if unit.limited_by.is_empty() => NOTHING.to_owned(),
+                    None => unit.limited_by.clone(),
+                },
             ]
         })
     });

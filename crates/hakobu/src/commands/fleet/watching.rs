@@ -13,7 +13,7 @@ use hakobu_fleet::client::FleetClient;
 
 use super::arguments::StartArguments;
 use super::printing::{bytes, count, json_object, name_of, span};
-use super::relationships::named;
+use super::relationships::{named, warn_without_broker};
 use super::request::request;
 use crate::exit::{FAILED, INTERRUPTED};
 use crate::render::json::one_line;
@@ -28,17 +28,19 @@ const PARTIAL: u8 = 3;
 
 /// Starts a run; returns the exit code.
 pub(super) fn start(client: &FleetClient, typed: &StartArguments, json: bool) -> Result<u8> {
-    let run: RunNumber = match (&typed.name, &typed.group) {
+    let (run, group): (RunNumber, String) = match (&typed.name, &typed.group) {
         (Some(name), _) => {
-            let path = format!("/api/v1/relationships/{}/runs", named(client, name)?.id);
-            client.send("POST", &path, &())?
+            let known = named(client, name)?;
+            let path = format!("/api/v1/relationships/{}/runs", known.id);
+            (client.send("POST", &path, &())?, known.relationship.group)
         }
         (None, group) => {
             let group = group.clone().unwrap_or_default();
             let input = StartRunInput { group, request: request(&typed.command, typed.verify)? };
-            client.send("POST", "/api/v1/runs", &input)?
+            (client.send("POST", "/api/v1/runs", &input)?, input.group)
         }
     };
+    warn_without_broker(client, &group);
     if typed.watch {
         return watch(client, run.run, json);
     }
@@ -129,7 +131,9 @@ pub(super) fn progress_words(run: &RunView) -> String {
         format_rate(progress.bytes_per_second as f64),
         count(progress.entries_per_second),
     );
-    if !progress.limited_by.is_empty() {
+    if let Some(wait) = &run.waiting_for {
+        words.push_str(&format!(", waiting for {}", wait.message));
+    } else if !progress.limited_by.is_empty() {
         words.push_str(&format!(", limit: {}", progress.limited_by));
     }
     if let Some(forecast) = &progress.forecast {
