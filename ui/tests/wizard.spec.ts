@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fresh, relationship, startRun, tree } from './fleet'
 import { accessible, expect, goTo, test } from './page'
@@ -226,4 +226,37 @@ test('a group without a broker is told of, before and while a run waits for one'
   await admin.getByRole('button', { name: 'Cancel the run' }).click()
   await admin.getByRole('dialog').getByRole('button', { name: 'Cancel the run' }).click()
   await expect(admin.getByTestId('waiting')).toHaveCount(0)
+})
+
+test('a sync needs the consent to remove what only the target has', async ({ admin }) => {
+  const source = tree(fresh('sync source'), 20)
+  const target = tree(fresh('sync target'), 15)
+  writeFileSync(join(target, 'only here'), 'extra')
+  const name = fresh('sync')
+  await goTo(admin, 'relationships/new')
+  await admin.getByLabel('Name').fill(name)
+  await admin.getByLabel('Group').fill('local')
+  await admin.getByRole('textbox', { name: 'Source' }).fill(`${source}/`)
+  await admin.getByRole('textbox', { name: 'Target' }).fill(target)
+  const consent = admin.getByRole('checkbox', { name: 'Remove what only the target has' })
+  await expect(consent).toHaveCount(0)
+  await admin.getByRole('radio', { name: /^Sync/ }).check()
+  await expect(admin.getByText('A sync needs this consent')).toBeVisible()
+  await accessible(admin, 'consent')
+  await admin.getByRole('button', { name: 'Next' }).click()
+  await expect(admin.getByRole('alert').first()).toContainText('nobody can be asked during a run')
+  await expect(admin.getByRole('alert').first()).toContainText('add --delete')
+  await consent.check()
+  await admin.getByLabel('Delete at most').fill('1')
+  for (let step = 0; step < 4; step += 1) await admin.getByRole('button', { name: 'Next' }).click()
+  await expect(admin.getByText(/hakobu sync --delete --max-delete=1 /)).toBeVisible()
+  await admin.getByRole('button', { name: 'Save and start' }).click()
+  await expect(admin.getByText('Complete', { exact: true })).toBeVisible({ timeout: 30_000 })
+  expect(existsSync(join(target, 'only here'))).toBe(false)
+
+  // The consent is read back.
+  await admin.getByRole('link', { name }).click()
+  await admin.getByRole('link', { name: 'Change' }).click()
+  await expect(consent).toBeChecked()
+  await expect(admin.getByLabel('Delete at most')).toHaveValue('1')
 })

@@ -47,6 +47,12 @@ impl RequestReader for FleetReader {
         let mut request = request(&typed, mode, None)
             .map_err(|errors| errors.into_iter().next().unwrap_or_else(|| wrong("it is wrong".to_owned())))?;
         request.sources.iter().chain([&request.target]).try_for_each(check_location)?;
+        if request.deletion.is_some_and(|deletion| !deletion.agreed) {
+            let words = "sync: nobody can be asked during a run if what only the target has may be removed";
+            return Err(wrong(words.to_owned()).hint(
+                "add --delete, and --max-delete as a limit; or use copy, which never removes anything",
+            ));
+        }
         request.unattended = true;
         Ok(request)
     }
@@ -138,6 +144,19 @@ mod tests {
         assert!(read(RunVerb::Copy, &[], &["/a", "host:b", "s3://bucket/k"]).is_ok());
         // It looks like an option, and is a path.
         assert!(read(RunVerb::Copy, &[], &["/-n", "/b"]).is_ok());
+    }
+
+    #[test]
+    fn a_sync_needs_the_consent_to_deletions() {
+        for arguments in [&[][..], &["--max-delete", "10%"]] {
+            let error = read(RunVerb::Sync, arguments, &["/a", "/b"]).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Usage);
+            assert!(error.hint.as_deref().is_some_and(|hint| hint.starts_with("add --delete,")), "{error:?}");
+        }
+        for consent in ["--delete", "--delete-during"] {
+            let request = read(RunVerb::Sync, &[consent, "--max-delete", "10%"], &["/a", "/b"]).unwrap();
+            assert!(request.deletion.unwrap().agreed, "{consent}");
+        }
     }
 
     #[test]

@@ -201,6 +201,7 @@ fn wrong_requests_have_the_exit_codes_of_other_commands() {
         ("sync --agent /tmp/x /a /b", "--agent: a fleet runs no command"),
         ("copy a /b", "a: write the whole path, from /"),
         ("verify /a /b", "it is neither copy nor sync"),
+        ("sync /a /b", "hint: add --delete, and --max-delete as a limit"),
         ("copy --frob /a /b", "--frob"),
     ] {
         let (code, _, failed) = add(command);

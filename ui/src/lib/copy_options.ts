@@ -2,7 +2,8 @@
 
 import type { TextKey } from '../language/language.svelte'
 
-export type OptionGroup = 'comparison' | 'selection' | 'metadata' | 'performance' | 'deletion' | 'stores'
+/** Those of `consent` stand beside the command, which asks for them. */
+export type OptionGroup = 'comparison' | 'selection' | 'metadata' | 'performance' | 'consent' | 'stores'
 
 interface OptionOf<Kind extends string> {
   kind: Kind
@@ -29,7 +30,8 @@ export const COPY_OPTIONS: CopyOption[] = [
   { kind: 'set', flag: '--require', group: 'metadata', choices: ['xattr', 'acl', 'hardlinks', 'holes', 'owner', 'setid', 'flags', 'times'] },
   { kind: 'set', flag: '--allow', group: 'metadata', choices: ['setuid', 'devices'] },
   { kind: 'switch', flag: '--by-name', group: 'metadata' },
-  { kind: 'text', flag: '--max-delete', group: 'deletion', example: '50%', syncOnly: true },
+  { kind: 'switch', flag: '--delete', group: 'consent', syncOnly: true },
+  { kind: 'text', flag: '--max-delete', group: 'consent', example: '50%', syncOnly: true },
   { kind: 'text', flag: '--lanes', group: 'performance', example: 'auto' },
   { kind: 'choice', flag: '--compress', group: 'performance', choices: ['auto', 'none', 'zstd'] },
   { kind: 'switch', flag: '--nice', group: 'performance' },

@@ -71,6 +71,8 @@ impl Step {
             self.verb = StepVerb::Copy;
             self.whole_file = false;
         }
+        // During a run nobody can be asked.
+        self.delete |= self.verb == StepVerb::Sync;
         (self.dry_run, self.in_place) = (false, false);
         (self.itemize, self.json, self.log) = (false, false, false);
         self.files_from = None;

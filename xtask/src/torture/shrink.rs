@@ -157,6 +157,7 @@ impl Shrinker<'_> {
                         history.events.get_mut(index)
                     {
                         change(step);
+                        step.fit_fleet();
                     }
                 });
             }
