@@ -239,6 +239,7 @@ export const en = {
   'wizard.test': 'Test the connection',
   'wizard.asking': 'Waiting for a broker of the group …',
   'wizard.asking_broker': 'Waiting for the answer of {broker} …',
+  'wizard.outdated': 'The command was changed since. The earlier result does not apply any more.',
   'wizard.reached': 'reachable',
   'wizard.will_be_made': 'reachable; will be created',
   'wizard.not_there': 'reachable, but it does not exist',

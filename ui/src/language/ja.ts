@@ -241,6 +241,7 @@ export const ja: Record<keyof typeof en, string> = {
   'wizard.test': '接続をテスト',
   'wizard.asking': 'グループのブローカーを待っています…',
   'wizard.asking_broker': '{broker} の応答を待っています…',
+  'wizard.outdated': 'その後に内容が変更されたため、以前の結果は無効です。',
   'wizard.reached': 'アクセスできます',
   'wizard.will_be_made': 'アクセスできます(実行時に作成します)',
   'wizard.not_there': 'アクセスできますが、存在しません',

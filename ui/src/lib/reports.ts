@@ -21,6 +21,21 @@ export function plannedCounts(report: unknown) {
   }
 }
 
+/** The error that ended a dry run before its end, in words. Its counts then say little or nothing. */
+export function errorOfReport(report: unknown): string | undefined {
+  const words = text(at(report, 'error', 'error'))
+  if (words === undefined) return undefined
+  const [during, place] = [text(at(report, 'error', 'during')), text(at(report, 'error', 'at'))]
+  const step = [during, place].filter(Boolean).join(' ')
+  return step === '' ? words : `${step}: ${words}`
+}
+
+/** The first entries that failed in a dry run. */
+export function failuresOfReport(report: unknown): { path: string; words: string }[] {
+  const failures = at(report, 'failures')
+  return (Array.isArray(failures) ? failures : []).slice(0, 10).map((failure: unknown) => ({ path: text(at(failure, 'path')) || '.', words: text(at(failure, 'error')) ?? '' }))
+}
+
 /** The prediction of a probe, from `hakobu.probe/1`. */
 export function prediction(report: unknown) {
   const tree = at(report, 'prediction', 'tree')
