@@ -31,13 +31,28 @@ test('a run is watched live, limited, paused, resumed and cancelled', async ({ a
 
   // Limits are moved while it runs.
   await admin.getByRole('button', { name: 'Limits' }).click()
-  const rate = admin.getByRole('dialog').getByRole('textbox', { name: 'Rate, over all brokers' })
+  const dialog = admin.getByRole('dialog')
+  const rate = dialog.getByRole('textbox', { name: 'Rate, over all brokers' })
+  const limits = async () => (await api<{ limits?: { bytes_per_second?: number; operations_per_second?: number } | null }>('GET', `/api/v1/runs/${id}`)).limits
   await rate.fill(RATE)
-  await rate.press('Enter')
-  await expect.poll(async () => (await api<{ limits?: { bytes_per_second?: number } }>('GET', `/api/v1/runs/${id}`)).limits?.bytes_per_second).toBe(20_000)
-  await rate.fill('1 B')
   await rate.press('Tab')
+  // What is typed counts once it is applied, and the page tells what holds.
+  await expect(dialog.getByTestId('limits')).toHaveText('Not applied yet.')
+  expect((await limits())?.bytes_per_second).toBe(200_000)
+  await dialog.getByRole('button', { name: 'Apply' }).click()
+  await expect(dialog.getByTestId('limits')).toHaveText(/^Held to 20\.0 kB\/s since \d\d:\d\d:\d\d\.$/)
+  expect(await limits()).toMatchObject({ bytes_per_second: 20_000 })
+  await accessible(admin, 'limits')
+  const operations = dialog.getByRole('spinbutton', { name: 'Operations/s at each end' })
+  await expect(dialog.getByText('500 copy about 250 small files a second')).toBeVisible()
+  await operations.fill('400')
+  await operations.press('Enter')
+  await expect(dialog.getByTestId('limits')).toContainText('Held to 20.0 kB/s, 400 operations/s at each end since')
+  expect(await limits()).toMatchObject({ bytes_per_second: 20_000, operations_per_second: 400 })
+  await rate.fill('1 B')
+  await rate.press('Enter')
   await expect(rate).toHaveAttribute('aria-invalid', 'true')
+  expect(await limits()).toMatchObject({ bytes_per_second: 20_000 })
   await admin.keyboard.press('Escape')
 
   await admin.getByRole('button', { name: 'Pause' }).click()
