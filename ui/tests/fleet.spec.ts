@@ -12,6 +12,12 @@ test('a broker is drained and takes units again', async ({ admin }) => {
   await expect(row).toContainText(/Idle|Busy/)
 })
 
+test('brokers that are there are told from those that are not', async ({ admin }) => {
+  await goTo(admin, 'brokers')
+  await expect(admin.getByRole('row', { name: /^spare/ })).toContainText('Offline')
+  await expect(admin.getByRole('row', { name: /^local/ }).getByRole('cell').first()).toHaveText('1 online, 1 offline')
+})
+
 test('the limits of a group are changed', async ({ admin }) => {
   await goTo(admin, 'brokers')
   await admin.getByRole('button', { name: 'Limits of the group local' }).click()

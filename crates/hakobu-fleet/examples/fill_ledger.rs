@@ -1,5 +1,5 @@
-//! Fills a ledger for tests of the page: `fill_ledger FOLDER FAILURES` adds a run that ended with so many failures, and with
-//! losses.
+//! Fills a ledger for tests of the page: `fill_ledger FOLDER FAILURES` adds a broker that is away, and a run that ended with so
+//! many failures, and with losses.
 
 #![allow(clippy::print_stdout, reason = "a tool of tests: its result goes to standard output")]
 
@@ -8,6 +8,7 @@ use std::path::Path;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Failure;
 use hakobu_core::losses::{Loss, LossKind};
+use hakobu_fleet::broker::BrokerSighting;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange, UnitResult};
 use hakobu_fleet::data_folder::DataFolder;
 use hakobu_fleet::failure::FailureRow;
@@ -37,7 +38,16 @@ fn main() -> Result<()> {
         return Err(Error::new(ErrorKind::Usage, "filling a ledger", "usage: fill_ledger FOLDER FAILURES"));
     };
     let mut ledger = SqliteLedger::open(&DataFolder::open(Path::new(&folder))?.path().join(LEDGER_FILE))?;
+    see_broker(&mut ledger)?;
     println!("{}", fill(&mut ledger, count)?);
+    Ok(())
+}
+
+/// Adds a broker that was there an hour ago.
+fn see_broker(ledger: &mut dyn Ledger) -> Result<()> {
+    let now = MachineClock.moment().minus_ms(3_600_000);
+    let (name, group) = (BrokerName::new("spare")?, GroupName::new("local")?);
+    apply(ledger, LedgerChange::SeeBroker(BrokerSighting { name, group, version: "0".to_owned(), now }))?;
     Ok(())
 }
 

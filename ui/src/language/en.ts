@@ -529,7 +529,8 @@ export const en = {
   'broker.forget_name': 'Forget {name}',
   'broker.forget_words': 'The broker disappears from this list. If it reports again, it comes back.',
   'broker.forgotten': '{name} was forgotten.',
-  'group.away': '({count} offline)',
+  'group.online': '{count} online',
+  'group.offline': '{count} offline',
 
   // Tokens
   tokens: 'Tokens',

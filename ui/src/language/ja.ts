@@ -531,7 +531,8 @@ export const ja: Record<keyof typeof en, string> = {
   'broker.forget_name': '{name} の登録を抹消',
   'broker.forget_words': 'ブローカーをこの一覧から取り除きます。再び報告があれば、一覧に戻ります。',
   'broker.forgotten': '{name} の登録を抹消しました。',
-  'group.away': '(オフライン {count})',
+  'group.online': 'オンライン {count} 台',
+  'group.offline': 'オフライン {count} 台',
 
   // Tokens
   tokens: 'トークン',
