@@ -108,7 +108,7 @@ test('a relationship is changed, and a change meanwhile is not overwritten', asy
   await admin.getByRole('button', { name: 'Options' }).click()
   await admin.getByLabel('Pattern').fill('*.old')
   await admin.getByRole('button', { name: 'Save', exact: true }).click()
-  await expect(admin.getByRole('heading', { name, level: 1 })).toBeVisible()
+  await expect(admin.getByRole('heading', { name, level: 1, exact: true })).toBeVisible()
   const after = await api<View>('GET', `/api/v1/relationships/${made.id}`)
   expect(after.relationship.owner).toBe('somebody else')
   expect(after.relationship.request.arguments).toEqual(['--exclude=*.old', '--retry-for=10m'])
