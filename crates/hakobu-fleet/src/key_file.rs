@@ -14,6 +14,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use crate::lease_token::LeaseKey;
+use crate::private_file::is_open_to_others;
 use crate::sealing::{KEY_BYTES, open_bytes, seal_bytes};
 use crate::secret_bytes::{SECRET_BYTES_MAX, SecretBytes};
 
@@ -113,7 +114,7 @@ impl SealingKeys {
         }
         let file = File::open(path).map_err(io)?;
         let mode = file.metadata().map_err(io)?.mode();
-        if mode & 0o077 != 0 {
+        if is_open_to_others(path, mode) {
             let words = format!("other users may use it (mode {:o})", mode & 0o777);
             return Err(wrong(ErrorKind::Refused, words).hint("take the rights away with chmod 600 FILE"));
         }

@@ -354,6 +354,26 @@ fn the_dashboard_shows_metrics_and_labels_that_there_are() {
 }
 
 #[test]
+fn a_ledger_is_named_by_a_url_without_a_password_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    for (ledger, words) in [
+        ("postgress://joe@db/fleet", "no URL that begins with postgres://"),
+        ("ledger", "a ledger in a folder needs --data FOLDER alone"),
+        ("postgres://joe:sesame@127.0.0.1/fleet", "the URL holds a password"),
+        ("postgres://joe@127.0.0.1/fleet?password=sesame", "PGPASSFILE"),
+    ] {
+        let mut command = hakobu(folder.path());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data", "data", "--ledger", ledger]);
+        let refused = command.output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(words), "{ledger}: {said}");
+        assert!(!said.contains("sesame"), "{said}");
+        let made: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+        assert!(made.is_empty(), "{ledger}: {made:?}");
+    }
+}
+
+#[test]
 fn bad_input_is_named_and_nothing_is_lost() {
     let served = ServedFleet::start();
     let folder = served.folder.path();

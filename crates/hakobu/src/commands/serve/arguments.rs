@@ -38,7 +38,8 @@ pub struct ServeArguments {
 
     /// Ledger in PostgreSQL, as postgres:// URL
     ///
-    /// postgres://USER@HOST/DATABASE. Two or more control planes can share it: one leads, and the others wait. [default: a file in the folder]
+    /// postgres://USER@HOST/DATABASE, with the password in ~/.pgpass, the file that PGPASSFILE names, or PGPASSWORD. Two or more
+    /// control planes can share it: one leads, and the others wait. [default: a file in the folder]
     #[arg(long, value_name = "URL")]
     pub ledger: Option<OsString>,
 

@@ -54,11 +54,9 @@ pub fn serve(typed: &ServeArguments) -> u8 {
 }
 
 fn run(typed: &ServeArguments) -> Result<()> {
+    let database = typed.ledger.as_deref().map(LedgerPlace::parse).transpose()?;
     let folder = DataFolder::open(&data_path(typed.data.as_deref())?)?;
-    let place = match &typed.ledger {
-        Some(typed) => LedgerPlace::parse(typed)?,
-        None => LedgerPlace::Directory(folder.path().to_owned()),
-    };
+    let place = database.unwrap_or_else(|| LedgerPlace::Directory(folder.path().to_owned()));
     if let Some(to) = &typed.backup {
         return place.back_up(to);
     }
