@@ -29,6 +29,8 @@ const SEALED_FORM: &str = "hks1";
 /// The use of the key in sealed texts.
 const SEALED_CONTEXT: &str = "hakobu sealed secret 1";
 const KEY_ID_CONTEXT: &str = "hakobu 2026-11-28 fleet key ID";
+/// The use of a key in its mark.
+const KEY_MARK_CONTEXT: &str = "hakobu 2026-11-28 fleet key mark";
 const FILE_BYTES_MAX: u64 = 4 << 10;
 const CREATING: &str = "creating the key file";
 const READING: &str = "reading the key file";
@@ -52,6 +54,13 @@ impl SealingKey {
         rand::fill(key.expose_mut())
             .map_err(|_| Error::new(ErrorKind::Io, CREATING, "the system gives no random numbers"))?;
         Ok(Self::new(key))
+    }
+
+    /// Returns the mark: the ID, and a hash that is long enough to be that of no other key.
+    fn mark(&self) -> String {
+        let hash = blake3::derive_key(KEY_MARK_CONTEXT, self.key.expose());
+        let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        format!("{} {hash}", self.id)
     }
 
     fn line(&self) -> SecretBytes {
@@ -184,6 +193,22 @@ impl SealingKeys {
         Ok(keys)
     }
 
+    /// Returns the mark of the current key, which tells nothing about the key but which one it is.
+    ///
+    /// # Errors
+    /// `Usage` if there is no key.
+    pub fn mark(&self) -> Result<String> {
+        match &self.0[..] {
+            [current, ..] => Ok(current.mark()),
+            [] => Err(Error::new(ErrorKind::Usage, SEALING, "there is no key")),
+        }
+    }
+
+    /// Returns true if a mark is that of one of the keys.
+    pub fn has_mark(&self, mark: &str) -> bool {
+        self.0.iter().any(|key| key.mark() == mark)
+    }
+
     /// Returns the key of the leases' tokens. Control planes that share a ledger share the key file, too.
     ///
     /// # Errors
@@ -266,6 +291,11 @@ impl SealingKeys {
         self.write_new(draft).and_then(|()| std::fs::rename(draft, path)).map_err(io)?;
         sync_folder(path)
     }
+}
+
+/// Returns the ID of the key with which a text is sealed.
+pub fn key_of_sealed(text: &str) -> Option<&str> {
+    parts(text).map(|(id, _)| id)
 }
 
 /// Returns the key's ID and the bytes of a sealed text.

@@ -114,6 +114,8 @@ pub trait Ledger: Send {
 
     /// Returns the limits of groups, as JSON.
     fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>>;
+    /// Returns a mark of the whole ledger.
+    fn mark(&mut self, name: &str) -> Result<Option<String>>;
     /// Returns all tokens.
     fn tokens(&mut self) -> Result<Vec<TokenRecord>>;
     /// Returns records of the audit log, the latest first.

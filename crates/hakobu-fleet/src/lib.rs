@@ -24,6 +24,7 @@ pub mod fleet_clock;
 pub mod ids;
 pub mod kept_shares;
 pub mod key_file;
+pub mod key_mark;
 pub mod leader;
 pub mod lease;
 pub mod lease_token;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -22,6 +22,7 @@ use crate::control_loop::ControlHandle;
 use crate::control_plane::ControlPlane;
 use crate::errand::ErrandRunner;
 use crate::fleet_clock::{FleetClock, MachineClock};
+use crate::key_mark::{check_key, mark_key};
 use crate::leader::LeaderSettings;
 use crate::ledger::Ledger;
 use crate::ledger::leadership::{LeadershipState, LeadershipView};
@@ -147,9 +148,11 @@ impl ControlService {
     /// Runs until it is asked to end. What the broker of this process has then is finished or given back.
     ///
     /// # Errors
-    /// Those of the ledger at the start.
+    /// Those of the ledger at the start, and `Refused` if it was last led with a key that is not in the key file.
     pub fn run(mut self, ending: &Arc<AtomicBool>) -> Result<()> {
         let (mut ledger, mut leadership) = self.settings.place.open(&self.settings.name)?;
+        // One that waits says so as well, not only when it is needed.
+        check_key(&mut *ledger, &self.settings.notifications.keys).map_err(|error| self.at_ledger(error))?;
         let mut has_led = false;
         while !ending.load(Ordering::Acquire) {
             let view = leadership.view();
@@ -159,7 +162,7 @@ impl ControlService {
             }
             ledger = match self.lead(ledger, &view, ending) {
                 Ok(ledger) => ledger,
-                Err((_, error)) if !has_led => return Err(error),
+                Err((_, error)) if !has_led || error.kind == ErrorKind::Refused => return Err(error),
                 Err((ledger, error)) => {
                     self.tell(&error.to_string());
                     std::thread::sleep(ERROR_PAUSE);
@@ -179,6 +182,11 @@ impl ControlService {
         }
         drop(leadership);
         Ok(())
+    }
+
+    /// Adds the ledger to an error.
+    fn at_ledger(&self, error: Error) -> Error {
+        if error.at.is_empty() { error.at(self.settings.place.to_string()) } else { error }
     }
 
     fn tell(&self, words: &str) {
@@ -214,10 +222,13 @@ impl ControlService {
     /// Leads until another one does, or the service has to end. Returns the ledger.
     fn lead(
         &mut self,
-        ledger: Box<dyn Ledger>,
+        mut ledger: Box<dyn Ledger>,
         view: &LeadershipView,
         ending: &Arc<AtomicBool>,
     ) -> std::result::Result<Box<dyn Ledger>, LeadingFailure> {
+        if let Err(error) = mark_key(&mut *ledger, &self.settings.notifications.keys) {
+            return Err((Some(ledger), self.at_ledger(error)));
+        }
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let (groups, observer) = (self.settings.nats.clone(), self.parts.observer.clone());
         let (queue, queued) = notification_queue();
@@ -267,9 +278,7 @@ impl ControlService {
         match (ledger, failed) {
             (Some(ledger), None) => Ok(ledger),
             (ledger, failed) => {
-                let ended = || {
-                    Error::new(hakobu_core::ErrorKind::Io, "leading", "the thread of the leader has ended")
-                };
+                let ended = || Error::new(ErrorKind::Io, "leading", "the thread of the leader has ended");
                 Err((ledger, failed.unwrap_or_else(ended)))
             }
         }

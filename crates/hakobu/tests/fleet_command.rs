@@ -6,8 +6,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::rc::Rc;
 
 use hakobu_fleet::client::FleetClient;
+use hakobu_fleet::key_file::SealingKeys;
 use hakobu_fleet::secret_bytes::SecretBytes;
 use hakobu_testkit::immutable::ImmutableDirectory;
 use hakobu_testkit::sshd::no_root;
@@ -18,7 +20,7 @@ const HAKOBU: &str = env!("CARGO_BIN_EXE_hakobu");
 
 /// A control plane on a port of its own.
 struct ServedFleet {
-    folder: TempDir,
+    folder: Rc<TempDir>,
     process: Child,
     url: String,
     token: String,
@@ -35,11 +37,14 @@ fn hakobu(folder: &Path) -> Command {
 
 impl ServedFleet {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
+        Self::start_in(Rc::new(tempfile::tempdir().unwrap()), &["--data", "data"])
+    }
+
+    /// Starts one with arguments.
+    fn start_in(folder: Rc<TempDir>, arguments: &[&str]) -> Self {
         let mut process = hakobu(folder.path())
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(&data)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -371,6 +376,41 @@ fn a_ledger_is_named_by_a_url_without_a_password_or_not_at_all() {
         let made: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
         assert!(made.is_empty(), "{ledger}: {made:?}");
     }
+}
+
+#[test]
+fn a_ledger_is_led_with_its_keys_alone() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    let folder = served.folder.clone();
+    let place = folder.path();
+    fs::write(place.join("secret"), "AWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b\n").unwrap();
+    served
+        .done("relationships add media --group local --credentials-secret secret -- copy /srv/ s3://media/x");
+    drop(served);
+    let serve = |line: &str| {
+        let output =
+            hakobu(place).args(["serve", "--listen", "127.0.0.1:0"]).args(line.split(' ')).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    SealingKeys::create(&place.join("other")).unwrap();
+    let (code, said) = serve("--data data --key-file other");
+    assert!(
+        code == 6 && said.contains("it was last led with the key") && said.contains("--key-file"),
+        "{said}"
+    );
+    // A new key in front of the old one, which then is not enough.
+    fs::copy(place.join("data/key"), place.join("old")).unwrap();
+    assert_eq!(serve("--data data --rotate-key"), (0, String::new()));
+    assert_eq!(fs::read_to_string(place.join("data/key")).unwrap().lines().count(), 2);
+    drop(ServedFleet::start_in(folder.clone(), &["--data", "data"]));
+    assert_eq!(serve("--data data --key-file old").0, 6);
+    // A backup has no key, and goes on with any.
+    assert_eq!(serve("--data data --backup copy"), (0, String::new()));
+    let (code, said) = serve("--data new --restore copy");
+    let id = fs::read_to_string(place.join("old")).unwrap().split(' ').nth(1).unwrap().to_owned();
+    assert!(code == 0 && said.contains(&id) && said.contains("no backup has the key file"), "{said}");
+    drop(ServedFleet::start_in(folder.clone(), &["--data", "new"]));
 }
 
 #[test]

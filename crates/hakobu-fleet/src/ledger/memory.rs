@@ -42,6 +42,7 @@ pub struct MemoryLedger {
     relationships: BTreeMap<RelationshipId, RelationshipRecord>,
     brokers: BTreeMap<BrokerName, BrokerRecord>,
     group_limits: BTreeMap<GroupName, String>,
+    marks: BTreeMap<String, String>,
     tokens: BTreeMap<TokenId, TokenRecord>,
     audit: BTreeMap<RowNumber, AuditRecord>,
 }
@@ -272,6 +273,10 @@ impl Ledger for MemoryLedger {
         Ok(self.group_limits.clone().into_iter().collect())
     }
 
+    fn mark(&mut self, name: &str) -> Result<Option<String>> {
+        Ok(self.marks.get(name).cloned())
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         Ok(self.tokens.values().cloned().collect())
     }
@@ -448,6 +453,11 @@ impl Tables for MemoryLedger {
             Some(limits) => self.group_limits.insert(group.clone(), limits.to_owned()),
             None => self.group_limits.remove(group),
         };
+        Ok(())
+    }
+
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()> {
+        self.marks.insert(name.to_owned(), value.to_owned());
         Ok(())
     }
 

@@ -68,6 +68,17 @@ impl LedgerPlace {
         }
     }
 
+    /// Opens the ledger for reading alone.
+    ///
+    /// # Errors
+    /// As for [`LedgerPlace::open`].
+    pub fn reader(&self) -> Result<Box<dyn Ledger>> {
+        match self {
+            Self::Directory(directory) => Ok(Box::new(SqliteLedger::open(&directory.join(LEDGER_FILE))?)),
+            Self::Database(settings) => Ok(Box::new(PostgresLedger::open(settings)?)),
+        }
+    }
+
     /// Writes a backup of the ledger, which may be in use, to a file that does not exist.
     ///
     /// # Errors

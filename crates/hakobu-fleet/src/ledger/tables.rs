@@ -60,6 +60,9 @@ pub(super) trait Tables {
     /// Replaces the limits of a group, or removes them.
     fn set_group_limits(&mut self, group: &GroupName, limits: Option<&str>) -> Result<()>;
 
+    /// Adds or replaces a mark.
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()>;
+
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId>;
     fn token(&mut self, hash: &TokenHash) -> Result<Option<TokenRecord>>;
     fn set_token_used(&mut self, id: TokenId, now: Moment) -> Result<()>;

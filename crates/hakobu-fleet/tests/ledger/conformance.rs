@@ -66,6 +66,7 @@ cases!(
     packs_that_are_given_up_are_failures,
     brokers_are_seen_and_drained,
     limits_of_groups_are_replaced_and_removed,
+    marks_are_replaced,
     tokens_are_used_and_end,
     the_audit_log_has_the_outcome,
     a_change_that_is_malformed_changes_nothing,
@@ -541,6 +542,18 @@ fn limits_of_groups_are_replaced_and_removed(ledger: &mut dyn Ledger) {
         assert_eq!(apply(ledger, limit(&one, None)), LedgerAnswer::Done);
     }
     assert_eq!(ledger.group_limits().unwrap(), both[1..]);
+}
+
+fn marks_are_replaced(ledger: &mut dyn Ledger) {
+    assert_eq!(ledger.mark("key").unwrap(), None);
+    for value in ["one", "two"] {
+        let changes = ["key", "other"].map(|name| LedgerChange::SetMark(name, format!("{name} {value}")));
+        assert_eq!(ledger.apply(&changes).unwrap(), [LedgerAnswer::Done, LedgerAnswer::Done]);
+        assert_eq!(ledger.mark("key").unwrap(), Some(format!("key {value}")));
+    }
+    assert_eq!(ledger.mark("other").unwrap(), Some("other two".to_owned()));
+    let long = LedgerChange::SetMark("key", "x".repeat(2000));
+    assert_eq!(ledger.apply(&[long]).unwrap_err().kind, ErrorKind::Usage);
 }
 
 fn tokens_are_used_and_end(ledger: &mut dyn Ledger) {

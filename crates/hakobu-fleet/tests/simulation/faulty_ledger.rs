@@ -169,6 +169,10 @@ impl Ledger for FaultyLedger {
         self.read()?.group_limits()
     }
 
+    fn mark(&mut self, name: &str) -> Result<Option<String>> {
+        self.read()?.mark(name)
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         self.ledger.tokens()
     }

@@ -112,6 +112,16 @@ fn brokers_go_on_while_the_control_plane_is_away() {
 }
 
 #[test]
+fn a_standby_with_another_key_file_does_not_wait() {
+    let database = PostgresServer::start().unwrap();
+    let fleet = SmallFleet::start_with(30, 0, &["--ledger", &database.url()]);
+    // It makes a key in its own folder.
+    let mut standby = fleet.control.start_standby(&fleet.path("standby"), &["--name", "standby"]);
+    assert_eq!(standby.wait().code(), Some(6), "{}", standby.log());
+    assert!(standby.log().contains("it was last led with the key"), "{}", standby.log());
+}
+
+#[test]
 fn a_standby_leads_soon_after_the_leader_was_killed() {
     let database = PostgresServer::start().unwrap();
     let url = database.url();

@@ -224,6 +224,10 @@ impl Ledger for PostgresLedger {
         self.list(sql, values![], |row| group_limits(row))
     }
 
+    fn mark(&mut self, name: &str) -> Result<Option<String>> {
+        self.first("SELECT value FROM mark WHERE name = $1", values![name.to_owned()], |row| column(row, 0))
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         let sql = format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id");
         self.list(&sql, values![], |row| token_record(row))

@@ -364,6 +364,12 @@ impl Tables for PostgresTransaction<'_> {
         Ok(())
     }
 
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()> {
+        let sql = "INSERT INTO mark VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        self.execute(sql, values![name.to_owned(), storable(value)]);
+        Ok(())
+    }
+
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId> {
         let sql = "INSERT INTO token (hash, label, role, created, expires, is_single_use) VALUES ($1, $2, $3, $4, $5, $6)";
         let values = values![

@@ -207,6 +207,12 @@ impl Ledger for SqliteLedger {
         self.at(self.statements().list(sql, params![], group_limits))
     }
 
+    fn mark(&mut self, name: &str) -> Result<Option<String>> {
+        self.at(self
+            .statements()
+            .first("SELECT value FROM mark WHERE name = ?", [name], |row| column(row, 0)))
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         let sql = format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id");
         self.at(self.statements().list(&sql, [], token_record))

@@ -298,6 +298,10 @@ impl Tables for OpenTransaction<'_> {
         }
     }
 
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO mark VALUES (?, ?)", [name, value])
+    }
+
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId> {
         let sql = "INSERT INTO token (hash, label, role, created, expires, is_single_use) VALUES (?, ?, ?, ?, ?, ?)";
         let values = params![

@@ -109,6 +109,12 @@ pub struct ServeArguments {
     #[arg(long, value_name = "FILE")]
     pub restore: Option<PathBuf>,
 
+    /// Put a new key in front of those of the key file, and end
+    ///
+    /// Secrets are sealed with it from the next start on. Those before it open as long as their keys stay in the file
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["backup", "restore"])]
+    pub rotate_key: bool,
+
     /// The servers of NATS.
     #[command(flatten)]
     pub nats: NatsArguments,

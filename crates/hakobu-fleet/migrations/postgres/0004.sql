@@ -1,0 +1,5 @@
+-- Marks of the whole ledger, by their names: that of the key with which its secrets are sealed.
+CREATE TABLE mark (
+  name TEXT COLLATE "C" PRIMARY KEY,
+  value TEXT NOT NULL
+);
