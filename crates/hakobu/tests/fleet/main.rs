@@ -12,5 +12,6 @@ mod secret_search;
 mod small_fleet;
 mod store_errands;
 mod streams;
+mod systemd;
 #[path = "../../../hakobu-fleet/tests/copies/trees.rs"]
 mod trees;
