@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
@@ -40,6 +40,8 @@ use crate::worker::{BrokerWorker, WorkerSettings};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The time for which the token that is shown at the start can be used.
 const FIRST_TOKEN_MS: u64 = 15 * 60 * 1000;
+/// The time in which a control plane that waits finds out who leads.
+const LEADER_FOUND_WITHIN: Duration = Duration::from_secs(3);
 /// The pause after an error while it leads.
 const ERROR_PAUSE: Duration = Duration::from_secs(2);
 
@@ -199,13 +201,20 @@ impl ControlService {
         if matches!(state, LeadershipState::Leading(_)) {
             return Ok(());
         }
-        self.tell("another control plane leads, or none: this one waits");
         let (stop, stopped) = oneshot::channel();
         let standby = serve_standby(self.tcp()?, view.clone(), async move {
             let _is_dropped = stopped.await;
         });
         let task = self.runtime.spawn(standby);
+        let (begun, mut told) = (Instant::now(), None);
         while !matches!(state, LeadershipState::Leading(_)) && !ending.load(Ordering::Acquire) {
+            if let LeadershipState::Following { leader } = &state
+                && (leader.is_some() || begun.elapsed() >= LEADER_FOUND_WITHIN)
+                && told.as_ref() != Some(leader)
+            {
+                self.tell(&standby_words(leader.as_deref()));
+                told = Some(leader.clone());
+            }
             state = view.wait_for_change(&state, LOOK_EVERY);
         }
         let _has_ended = stop.send(());
@@ -352,6 +361,14 @@ impl ControlService {
             format!("open {}/#/sign-in?token={text} (it signs in once, within 15 minutes)", self.url());
         self.tell(&words);
         Ok(())
+    }
+}
+
+/// Describes a control plane that waits.
+fn standby_words(leader: Option<&str>) -> String {
+    match leader {
+        Some(leader) => format!("the control plane \"{leader}\" leads, and this one waits"),
+        None => "no control plane is known to lead, and this one waits".to_owned(),
     }
 }
 

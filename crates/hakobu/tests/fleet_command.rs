@@ -110,6 +110,12 @@ fn a_relationship_is_made_run_and_watched() {
     fs::write(folder.join("a/\u{904b}"), "more").unwrap();
     let (code, _, failed) = served.fleet("run list");
     assert!(code == 2 && failed.contains("hakobu fleet login URL"), "{failed}");
+    let (code, _, failed) = served.fleet(&format!("run list --server {}", served.url));
+    let remedy = format!("use hakobu fleet login {}, --token-file FILE, or HAKOBU_FLEET_TOKEN", served.url);
+    assert!(code == 2 && failed.contains(&remedy) && !failed.contains("Bearer"), "{failed}");
+    let nothing = served.fleet_with(&["login", &served.url], "\n");
+    let said = String::from_utf8_lossy(&nothing.stderr);
+    assert!(nothing.status.code() == Some(2) && said.contains("hakobu serve shows one"), "{said}");
     let login = || served.fleet_with(&["login", &served.url], &format!("{}\n", served.token));
     assert_eq!(login().status.code(), Some(0));
     let again = login();
@@ -213,8 +219,12 @@ fn wrong_requests_have_the_exit_codes_of_other_commands() {
     assert_eq!(served.fleet(&format!("run list --token-file {file}")).0, 0);
     let (code, _, failed) = served.fleet(&format!("run cancel 1 --token-file {file}"));
     assert!(code != 0 && failed.contains("this needs the role operator"), "{failed}");
-    let (code, _, failed) = served.fleet("run list --server http://127.0.0.1:1");
+    let (code, _, failed) =
+        served.fleet(&format!("run list --token-file {file} --server http://127.0.0.1:1"));
     assert!(code == 1 && failed.contains("hakobu serve"), "{failed}");
+    // The token of a login is for its server alone.
+    let (code, _, failed) = served.fleet("run list --server http://127.0.0.1:1");
+    assert!(code == 2 && failed.contains("there is no token for it"), "{failed}");
     assert_eq!(served.fleet("run list --server http://fleet.example").0, 2);
 }
 

@@ -132,7 +132,8 @@ fn a_standby_leads_soon_after_the_leader_was_killed() {
     let run = fleet.start_slowly();
     fleet.wait_for_work(run, "b0");
     fleet.wait_for_work(run, "b1");
-    wait_until("the standby", SOON, || standby.log().contains("this one waits"));
+    wait_until("the standby", SOON, || standby.log().contains("\" leads, and this one waits"));
+    assert!(!standby.log().contains("no control plane is known to lead"), "{}", standby.log());
     fleet.control.kill();
     let killed = Instant::now();
     fleet.control.fail_over(standby);

@@ -25,6 +25,12 @@ pub(super) fn login(typed: &LoginToFleet, connection: &FleetConnection) -> Resul
         Some(file) => token_in(&read_file(file)?),
         None => typed_token()?,
     };
+    if token.expose().is_empty() {
+        let error = Error::new(ErrorKind::Usage, "reading the token", "it is empty");
+        return Err(
+            error.hint("hakobu serve shows one when it starts; paste it, or name a file with --token-file")
+        );
+    }
     let authorities = connection.tls_ca.as_deref().map(read_file).transpose()?;
     let text = String::from_utf8_lossy(token.expose()).into_owned();
     let client = FleetClient::new(&typed.url, token, authorities.as_deref())?;
