@@ -20,6 +20,7 @@ pub mod data_folder;
 pub mod errand;
 mod errand_desk;
 pub mod failure;
+mod filter_ages;
 pub mod fleet_clock;
 pub mod ids;
 pub mod kept_shares;
