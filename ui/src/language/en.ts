@@ -96,6 +96,7 @@ export const en = {
   'state.draining': 'Draining',
   'state.ending': 'Stopping',
   'state.away': 'Offline',
+  'state.refused': 'Refused',
 
   'verb.copy': 'Copy',
   'verb.sync': 'Sync',
@@ -490,6 +491,7 @@ export const en = {
   'brokers.empty': 'No broker has reported yet. Start one on a machine that reaches the locations: hakobu broker.',
   'broker.seen': 'Last seen',
   'broker.present': 'now',
+  'broker.refused': 'It speaks form {form} of the messages, and this control plane form {own}: let both run the same version of hakobu. Refused since {since}.',
   'broker.versions': 'The brokers run different versions: {versions}',
   'broker.drain': 'Drain',
   'broker.undrain': 'Undrain',

@@ -4,6 +4,7 @@ use hakobu_core::error::Result;
 use hakobu_core::plant::planted;
 use hakobu_core::report::bottleneck_names;
 
+use super::live_broker::{NAME_KEPT_MS, SILENT_MAX_MS, TELL_EVERY_MS};
 use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
 use crate::broker::{BrokerSighting, VERSION_BYTES_MAX};
 use crate::bus::IncomingCall;
@@ -12,7 +13,7 @@ use crate::ids::UnitKey;
 use crate::limits::{check_at_most, shortened};
 use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
-    UnitProgress, decode,
+    UnitProgress, decode, foreign_call,
 };
 use crate::names::{BrokerName, GroupName};
 use crate::run::STEP_UNITS_MAX;
@@ -23,12 +24,6 @@ use crate::unit_counters::UnitCounters;
 
 /// The maximum number of units of one broker.
 const UNITS_MAX: usize = 256;
-/// The time after which another process may have the name of a broker that is silent, in milliseconds.
-const NAME_KEPT_MS: u64 = 10_000;
-/// The time after which the ledger is told again that a broker is there, in milliseconds.
-const TELL_EVERY_MS: u64 = 60_000;
-/// The time after which a silent broker is no longer among those that are there, in milliseconds.
-const SILENT_MAX_MS: u64 = 60_000;
 /// The number of units that given work is divided into, for each slot of the group.
 const UNITS_A_SLOT: usize = 4;
 
@@ -42,7 +37,12 @@ impl Leader {
                 send(reply, &LeaderAnswer::Refused(words.to_owned()));
             }
             Ok(call) => self.answer(&group, call, reply),
-            Err(error) => send(reply, &LeaderAnswer::Refused(error.to_string())),
+            Err(error) => {
+                if let Some(foreign) = foreign_call(&bytes) {
+                    self.note_refused(&group, broker, foreign);
+                }
+                send(reply, &LeaderAnswer::Refused(error.to_string()));
+            }
         }
     }
 
@@ -116,6 +116,7 @@ impl Leader {
             live.is_draining = self.is_draining_in_ledger(broker);
             self.brokers.insert(broker.clone(), live);
         }
+        self.refused.remove(broker);
         let mut relationships = std::collections::BTreeSet::new();
         let units = report.units.iter().map(|unit| {
             let lease_ms = as_ms(self.settings.lease);

@@ -7,6 +7,13 @@ use crate::ids::{RelationshipId, UnitKey};
 use crate::message::BrokerReport;
 use crate::names::GroupName;
 
+/// The time after which another process may have the name of a broker that is silent, in milliseconds.
+pub(super) const NAME_KEPT_MS: u64 = 10_000;
+/// The time after which the ledger is told again that a broker is there, in milliseconds.
+pub(super) const TELL_EVERY_MS: u64 = 60_000;
+/// The time after which a silent broker is no longer among those that are there, in milliseconds.
+pub(super) const SILENT_MAX_MS: u64 = 60_000;
+
 /// A broker that reported lately.
 #[derive(Clone, Debug)]
 pub struct LiveBroker {

@@ -5,6 +5,7 @@
 mod announcements;
 mod broker;
 mod faulty_ledger;
+mod refused_brokers;
 mod schedules;
 mod tests;
 mod world;

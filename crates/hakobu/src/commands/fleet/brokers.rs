@@ -6,6 +6,8 @@ use hakobu_fleet::client::{FleetClient, escaped};
 
 use super::arguments::BrokersVerb;
 use super::printing::{json_lines, name_of, table, time};
+use crate::language::Language;
+use crate::translation::localized;
 
 /// The maximum number of brokers that are listed.
 const LISTED_MAX: usize = 10_000;
@@ -33,10 +35,30 @@ pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> R
                     time(Some(broker.last_seen_ms)),
                 ]
             });
-            Ok(table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "LAST SEEN"], rows))
+            let mut shown = table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "LAST SEEN"], rows);
+            let language = Language::from_environment();
+            let remarks: Vec<_> = brokers.iter().filter_map(|broker| refusal(broker, language)).collect();
+            if !remarks.is_empty() {
+                shown.push_str(&format!("\n{}\n", remarks.join("\n")));
+            }
+            Ok(shown)
         }
         BrokersVerb::Drain { name } => order("POST", name, "/drain"),
         BrokersVerb::Undrain { name } => order("POST", name, "/undrain"),
         BrokersVerb::Forget { name } => order("DELETE", name, ""),
     }
+}
+
+/// Describes why a broker is refused, if it is.
+fn refusal(broker: &BrokerView, language: Language) -> Option<String> {
+    let refused = broker.refused?;
+    Some(localized!(
+        language,
+        "{} is refused since {}: it speaks form {} of the messages, and the control plane form {}; let both run the same version \
+         of hakobu",
+        broker.name,
+        time(Some(refused.since_ms)),
+        refused.form,
+        refused.own_form,
+    ))
 }
