@@ -73,6 +73,9 @@ pub enum BrokerRequest {
     Leave,
     /// Answers an errand.
     ErrandDone(Box<ErrandAnswer>),
+    /// Tells the time of the broker's clock, in milliseconds since 1970. Nothing is decided by it: people learn of a clock that is
+    /// wrong.
+    Clock(u64),
 }
 
 /// A lease, as its broker names it.

@@ -626,6 +626,12 @@ export interface components {
         BrokerView: {
             /**
              * Format: int64
+             * @description The seconds by which its clock is ahead of that of the control plane, or below zero, behind it; none if both agree within
+             *     five seconds, or it has not told its time.
+             */
+            clock_ahead_s?: number | null;
+            /**
+             * Format: int64
              * @description The moment at which it was first seen, in milliseconds since 1970.
              */
             first_seen_ms: number;
@@ -923,6 +929,12 @@ export interface components {
         ListPage_BrokerView: {
             /** @description The items. */
             items: {
+                /**
+                 * Format: int64
+                 * @description The seconds by which its clock is ahead of that of the control plane, or below zero, behind it; none if both agree within
+                 *     five seconds, or it has not told its time.
+                 */
+                clock_ahead_s?: number | null;
                 /**
                  * Format: int64
                  * @description The moment at which it was first seen, in milliseconds since 1970.

@@ -493,6 +493,8 @@ export const ja: Record<keyof typeof en, string> = {
   'brokers.empty': 'まだどのブローカーからも報告がありません。ロケーションに届くマシンで hakobu broker を起動してください。',
   'broker.seen': '最終報告',
   'broker.present': '現在',
+  'broker.clock_ahead': '時計がコントロールプレーンより {time}進んでいます。',
+  'broker.clock_behind': '時計がコントロールプレーンより {time}遅れています。',
   'broker.refused': 'メッセージの形式が {form} で、このコントロールプレーンの {own} と異なります。両方の hakobu を同じバージョンにしてください。拒否の開始: {since}',
   'broker.versions': 'ブローカーのバージョンが異なります: {versions}',
   'broker.drain': 'ドレイン',

@@ -59,6 +59,10 @@ pub struct BrokerView {
     pub runs: Vec<u64>,
     /// The number of its units.
     pub units: u64,
+    /// The seconds by which its clock is ahead of that of the control plane, or below zero, behind it; none if both agree within
+    /// five seconds, or it has not told its time.
+    #[serde(default)]
+    pub clock_ahead_s: Option<i64>,
     /// The moment at which it was first seen, in milliseconds since 1970.
     pub first_seen_ms: u64,
     /// The moment at which it was last seen, in milliseconds since 1970.

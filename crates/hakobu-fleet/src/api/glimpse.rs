@@ -175,9 +175,18 @@ fn broker(leader: &Leader, record: &BrokerRecord) -> BrokerView {
         slots: live.map_or(0, |live| u64::from(live.slots)),
         units: live.map_or(0, |live| live.units.len() as u64),
         runs,
+        clock_ahead_s: live.and_then(LiveBroker::clock_ahead_ms).and_then(told_seconds),
         first_seen_ms: record.first_seen.get(),
         last_seen_ms,
     }
+}
+
+/// The difference of two clocks from which on it is shown, in milliseconds. Messages on their way cause less.
+const CLOCK_TOLERANCE_MS: u64 = 5_000;
+
+/// Returns a difference of clocks in seconds, if people have to know of it.
+fn told_seconds(ahead_ms: i64) -> Option<i64> {
+    (ahead_ms.unsigned_abs() >= CLOCK_TOLERANCE_MS).then(|| (ahead_ms + 500 * ahead_ms.signum()) / 1000)
 }
 
 /// The time after which a silent broker is shown as away, in milliseconds.
@@ -201,4 +210,15 @@ fn broker_state(live: Option<&LiveBroker>, is_draining: bool, silent_ms: u64) ->
 pub fn one_broker(leader: &mut Leader, name: &BrokerName) -> Result<Option<BrokerView>> {
     let record = leader.ledger().broker(name)?;
     Ok(record.map(|record| broker(leader, &record)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_differences_of_clocks_are_not_told() {
+        let told = [0, 4_999, -4_999, 5_000, -5_000, 3_599_700, -3_600_400].map(told_seconds);
+        assert_eq!(told, [None, None, None, Some(5), Some(-5), Some(3600), Some(-3600)]);
+    }
 }

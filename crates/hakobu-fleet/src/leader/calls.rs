@@ -80,6 +80,13 @@ impl Leader {
                 self.errand_done(group, &broker, *answer);
                 send(reply, &LeaderAnswer::Done);
             }
+            BrokerRequest::Clock(broker_ms) => {
+                let (now, _) = self.now();
+                if let Some(live) = self.brokers.get_mut(&broker) {
+                    live.take_clock(broker_ms, now);
+                }
+                send(reply, &LeaderAnswer::Done);
+            }
             BrokerRequest::Leave => {
                 self.brokers.remove(&broker);
                 self.announcements.is_heard(&broker);

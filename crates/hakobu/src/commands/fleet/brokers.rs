@@ -1,5 +1,7 @@
 //! `fleet brokers`.
 
+use std::time::Duration;
+
 use hakobu_core::error::Result;
 use hakobu_fleet::api::fleet_view::BrokerView;
 use hakobu_fleet::client::{FleetClient, escaped};
@@ -37,7 +39,9 @@ pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> R
             });
             let mut shown = table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "LAST SEEN"], rows);
             let language = Language::from_environment();
-            let remarks: Vec<_> = brokers.iter().filter_map(|broker| refusal(broker, language)).collect();
+            let remarks =
+                brokers.iter().flat_map(|broker| [refusal(broker, language), clock(broker, language)]);
+            let remarks: Vec<_> = remarks.flatten().collect();
             if !remarks.is_empty() {
                 shown.push_str(&format!("\n{}\n", remarks.join("\n")));
             }
@@ -61,4 +65,21 @@ fn refusal(broker: &BrokerView, language: Language) -> Option<String> {
         refused.form,
         refused.own_form,
     ))
+}
+
+/// Describes the clock of a broker, if it is wrong or that of the control plane is.
+fn clock(broker: &BrokerView, language: Language) -> Option<String> {
+    let ahead_s = broker.clock_ahead_s?;
+    let difference = language.duration(Duration::from_secs(ahead_s.unsigned_abs()));
+    Some(match ahead_s > 0 {
+        true => localized!(
+            language,
+            "the clock of {} is {} ahead of the control plane's",
+            broker.name,
+            difference
+        ),
+        false => {
+            localized!(language, "the clock of {} is {} behind the control plane's", broker.name, difference)
+        }
+    })
 }
