@@ -389,6 +389,40 @@ fn a_ledger_is_named_by_a_url_without_a_password_or_not_at_all() {
 }
 
 #[test]
+fn whoever_signs_in_owns_what_they_add() {
+    let served = ServedFleet::start();
+    let folder = served.folder.path();
+    let login = |more: &[&str], token: &str| {
+        let mut child = hakobu(folder)
+            .args(["fleet", "login", &served.url])
+            .args(more)
+            .env_remove("SUDO_USER")
+            .env("LOGNAME", "mina")
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It may have ended already.
+        let _is_refused = child.stdin.take().unwrap().write_all(token.as_bytes());
+        child.wait_with_output().unwrap()
+    };
+    let owner = |name: &str| {
+        served.done(&format!("relationships add {name} --group local -- copy /a /b"));
+        served.json(&format!("relationships show {name} --json"))["relationship"]["owner"].clone()
+    };
+    assert!(login(&[], &served.token).status.success());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert_eq!(owner("first"), format!("mina@{host}"));
+    let admin = served.done("tokens add other --role admin");
+    assert!(login(&["--as", "Backup team"], &admin).status.success());
+    assert_eq!(owner("second"), "Backup team");
+    assert!(served.done("audit").lines().any(|line| line.contains("Backup team") && line.contains("second")));
+    let unnamed = login(&["--as", " "], &admin);
+    let said = String::from_utf8_lossy(&unnamed.stderr);
+    assert!(unnamed.status.code() == Some(2) && said.contains("the name is empty"), "{said}");
+}
+
+#[test]
 fn a_ledger_is_led_with_its_keys_alone() {
     let served = ServedFleet::start();
     served.sign_in();
