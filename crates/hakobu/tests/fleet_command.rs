@@ -389,6 +389,34 @@ fn a_ledger_is_named_by_a_url_without_a_password_or_not_at_all() {
 }
 
 #[test]
+fn tables_are_in_japanese_where_the_locale_is() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    served.done("relationships add home --group local -- copy /nowhere/ /b");
+    assert_ne!(served.fleet("run start home --watch").0, 0);
+    let japanese = |line: &str| {
+        let mut command = hakobu(served.folder.path());
+        let output = command.arg("fleet").args(line.split(' ')).env("LANG", "ja_JP.UTF-8").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (line, words) in [
+        ("brokers list", ["ブローカー", "最終報告", "built-in"]),
+        ("relationships list", ["コピー元", "次回の開始", "失敗"]),
+        ("run list", ["転送設定", "データ量", "失敗"]),
+        ("run show 1", ["フェーズ", "最後のエラー", "失敗"]),
+        ("relationships show home", ["グループ", "次回の開始", "失敗"]),
+        ("tokens list", ["ロール", "最終使用", "admin"]),
+        ("audit", ["実行者", "対象", "relationship.create"]),
+    ] {
+        let shown = japanese(line);
+        assert!(words.iter().all(|word| shown.contains(word)), "{line}: {shown}");
+    }
+    // Programs read the same in every language.
+    assert!(japanese("run list --json").contains("\"state\":\"failed\""));
+}
+
+#[test]
 fn whoever_signs_in_owns_what_they_add() {
     let served = ServedFleet::start();
     let folder = served.folder.path();

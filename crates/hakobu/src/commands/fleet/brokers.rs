@@ -7,7 +7,7 @@ use hakobu_fleet::api::fleet_view::BrokerView;
 use hakobu_fleet::client::{FleetClient, escaped};
 
 use super::arguments::BrokersVerb;
-use super::printing::{json_lines, name_of, table, time};
+use super::printing::{json_lines, state_name, table, time};
 use crate::language::Language;
 use crate::translation::localized;
 
@@ -31,7 +31,7 @@ pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> R
                 [
                     broker.name.clone(),
                     broker.group.clone(),
-                    name_of(&broker.state),
+                    state_name(&broker.state),
                     format!("{}/{}", broker.units, broker.slots),
                     broker.version.clone(),
                     time(Some(broker.last_seen_ms)),

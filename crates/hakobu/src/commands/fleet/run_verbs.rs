@@ -9,7 +9,9 @@ use hakobu_fleet::api::run_view::{FailureView, LossView, RunComparison, RunDetai
 use hakobu_fleet::client::FleetClient;
 
 use super::arguments::RunVerbs;
-use super::printing::{NOTHING, bytes, count, json_lines, json_object, name_of, span, table, text, time};
+use super::printing::{
+    NOTHING, bytes, count, field, json_lines, json_object, span, state_name, table, text, time,
+};
 use super::relationships::named;
 use super::watching::progress_words;
 use crate::language::Language;
@@ -82,7 +84,7 @@ fn list(
             run.id.to_string(),
             run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned()),
             run.group.clone(),
-            name_of(&run.state),
+            state_name(&run.state),
             time(Some(run.started_ms)),
             run.ended_ms.map_or_else(|| NOTHING.to_owned(), |end| span(run.started_ms, end)),
             count(entries),
@@ -108,7 +110,7 @@ fn shown(detail: &RunDetail) -> String {
         ("run", run.id.to_string()),
         ("relationship", run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned())),
         ("group", run.group.clone()),
-        ("state", name_of(&run.state)),
+        ("state", state_name(&run.state)),
         ("phase", run.phase.clone()),
         ("command", hakobu_core::shell::quote_all(&words)),
         ("started", time(Some(run.started_ms))),
@@ -129,14 +131,14 @@ fn shown(detail: &RunDetail) -> String {
                 .unwrap_or_else(|| NOTHING.to_owned()),
         ),
     ];
-    let mut shown: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
+    let mut shown: String = rows.iter().map(|(name, value)| field(name, 13, value)).collect();
     for loss in &detail.losses {
-        let _ = writeln!(shown, "{:<13} {}", "not preserved", loss_words(loss));
+        shown.push_str(&field("not preserved", 13, &loss_words(loss)));
     }
     if let Some(error) = &detail.last_error {
-        let _ = writeln!(shown, "{:<13} {}", "last error", error.message);
+        shown.push_str(&field("last error", 13, &error.message));
         if let Some(hint) = &error.hint {
-            let _ = writeln!(shown, "{:<13} {hint}", "remedy");
+            shown.push_str(&field("remedy", 13, hint));
         }
     }
     let lanes = detail.brokers.iter().flat_map(|broker| {
@@ -179,7 +181,7 @@ fn compared_words(compared: &RunComparison) -> String {
     let (one, other) = (&compared.run, &compared.other);
     let row = |name: &str, of: &dyn Fn(&RunView) -> String| [name.to_owned(), of(one), of(other)];
     let rows = [
-        row("state", &|run| name_of(&run.state)),
+        row("state", &|run| state_name(&run.state)),
         row("started", &|run| time(Some(run.started_ms))),
         ["time".to_owned(), span(0, compared.run_ms), span(0, compared.other_ms)],
         row("entries", &|run| count(run.counters.entries_scanned)),
