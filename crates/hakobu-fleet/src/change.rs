@@ -61,6 +61,8 @@ pub enum LedgerChange {
     PauseRun(RunId, bool),
     /// Sets the limits of a run, as JSON, in place of those of its relationship.
     LimitRun(RunId, Option<String>),
+    /// Notes that the end of a run was told to everybody who is to be told, or cannot be.
+    TellRun(RunId),
     /// Sets the limits of a group, as JSON.
     LimitGroup(GroupName, Option<String>),
     /// Sets a mark of the whole ledger by its name.
@@ -264,6 +266,7 @@ impl LedgerChange {
             Self::Audited(entry, inner) => entry.check().and_then(|()| inner.check()),
             Self::Unit(..)
             | Self::PauseRun(..)
+            | Self::TellRun(_)
             | Self::RemoveRelationship(..)
             | Self::DrainBroker(..)
             | Self::ForgetBroker(_)

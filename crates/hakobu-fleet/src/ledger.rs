@@ -55,6 +55,9 @@ pub trait Ledger: Send {
     /// Returns the report of a run that has ended.
     fn report(&mut self, run: RunId) -> Result<Option<Vec<u8>>>;
 
+    /// Returns the runs whose end was not told to everybody yet who is to be told, the earliest first.
+    fn untold_runs(&mut self) -> Result<Vec<RunId>>;
+
     /// Returns the ready units of a run, in the order in which they were added.
     fn ready_units(&mut self, run: RunId, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>>;
     /// Returns the leased units of all runs.

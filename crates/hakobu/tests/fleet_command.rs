@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use hakobu_fleet::client::FleetClient;
 use hakobu_fleet::key_file::SealingKeys;
@@ -174,7 +176,7 @@ fn what_failed_is_tried_again_and_removals_are_made_up_for() {
         served.done(&format!("run retry {}", run - 1));
         let ended = || served.json(&format!("run show {run} --json"));
         while ended()["state"] == "running" {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         let ended = ended();
         assert_eq!((&ended["state"], &ended["units"]["added"]), (&state.into(), &units.into()), "{ended}");
@@ -252,7 +254,7 @@ fn the_end_of_a_run_is_foretold_from_the_one_before() {
         let retry = served.done("run retry 2").trim().to_owned();
         let ended = |run: &str| served.json(&format!("run show {run} --json"))["state"] != "running";
         while !ended(&retry) {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
     // A quarter has changed, and nothing of the rest is copied again.
@@ -279,7 +281,7 @@ fn the_end_of_a_run_is_foretold_from_the_one_before() {
             foretold.push((u64::try_from(now_ms).unwrap(), time("p50_ms"), done));
         }
         assert!(states < 2000, "it does not end: {view}");
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     };
     println!("ended {ended_ms}: {foretold:?}");
     assert!(foretold.len() > 5, "{foretold:?}");
@@ -340,13 +342,13 @@ fn the_dashboard_shows_metrics_and_labels_that_there_are() {
     let (source, target) = (source.display(), target.display());
     served.done(&format!("relationships add slow --group local --limit-rate 20K -- copy {source} {target}"));
     served.done("run start slow");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let metrics = loop {
         let metrics = String::from_utf8(client.get_bytes("/metrics").unwrap()).unwrap();
         if metrics.contains("\nhakobu_fleet_bytes_per_second{") {
             break metrics;
         }
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{metrics}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{metrics}");
     };
     let queries = texts(&dashboard, "expr").into_iter().chain(texts(&dashboard, "definition"));
     let mut shown = 0;
@@ -450,6 +452,60 @@ fn whoever_signs_in_owns_what_they_add() {
     assert!(unnamed.status.code() == Some(2) && said.contains("the name is empty"), "{said}");
 }
 
+/// Takes a connection within so long, and returns it with its request.
+fn request_at(listener: &TcpListener, limit: Duration) -> Option<(TcpStream, String)> {
+    let ends = Instant::now() + limit;
+    listener.set_nonblocking(true).unwrap();
+    let mut stream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(_) if Instant::now() < ends => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return None,
+        }
+    };
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut request = Vec::new();
+    while !String::from_utf8_lossy(&request).contains("\"version\":1") {
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).unwrap();
+        assert!(read > 0, "it ends early: {}", String::from_utf8_lossy(&request));
+        request.extend(&bytes[..read]);
+    }
+    Some((stream, String::from_utf8_lossy(&request).into_owned()))
+}
+
+#[test]
+fn a_notification_that_waits_outlasts_the_control_plane() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    let folder = served.folder.clone();
+    let place = folder.path();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let setting = format!(r#"{{"version":1,"kinds":["run_complete"],"webhooks":[{{"url":"{url}"}}]}}"#);
+    fs::write(place.join("notify"), setting).unwrap();
+    fs::create_dir(place.join("a")).unwrap();
+    fs::write(place.join("a/file"), "content").unwrap();
+    let places = format!("{}/ {}", place.join("a").display(), place.join("b").display());
+    served.done(&format!("relationships add home --group local --notify notify -- copy {places}"));
+    assert!(served.done("run start home --watch").contains("complete after"));
+    let (held, request) = request_at(&listener, Duration::from_secs(30)).unwrap();
+    assert!(request.contains("\"id\":\"run-1\""), "{request}");
+    // It is killed before that is answered.
+    drop(served);
+    drop(held);
+    let served = ServedFleet::start_in(folder.clone(), &["--data", "data"]);
+    let (mut stream, request) = request_at(&listener, Duration::from_secs(30)).expect("it is told again");
+    assert!(request.contains("\"id\":\"run-1\""), "{request}");
+    stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+    drop(stream);
+    std::thread::sleep(Duration::from_secs(2));
+    drop(served);
+    let _served = ServedFleet::start_in(folder.clone(), &["--data", "data"]);
+    assert!(request_at(&listener, Duration::from_secs(3)).is_none(), "it was told");
+}
+
 #[test]
 fn a_ledger_is_led_with_its_keys_alone() {
     let served = ServedFleet::start();
@@ -492,7 +548,7 @@ fn bad_input_is_named_and_nothing_is_lost() {
     assert_eq!(served.fleet_with(&["login", &served.url], &served.token).status.code(), Some(0));
     // A token that is none, one that nobody made, and one whose time is over.
     let short = served.done("tokens add visitor --role viewer --valid-for 1s");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(1500));
     let other = format!("{}A", &short.trim()[..51]);
     for (token, words) in [("sesame", "tokens begin with hkb_"), (&*other, "token"), (&*short, "has expired")]
     {

@@ -3,3 +3,7 @@ CREATE TABLE mark (
   name TEXT COLLATE "C" PRIMARY KEY,
   value TEXT NOT NULL
 );
+-- Runs that have ended, and whose end was not told to everybody yet who is to be told.
+CREATE TABLE untold_run (
+  run BIGINT PRIMARY KEY
+);

@@ -12,6 +12,7 @@ use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
 use hakobu_fleet::bus::nats::settings::NatsOptions;
 use hakobu_fleet::message::{BrokerCall, BrokerReport, BrokerRequest, MESSAGE_VERSION, encode};
 use hakobu_fleet::names::{BrokerName, GroupName};
+use hakobu_testkit::nats::NatsConfiguration;
 use serde_json::{Value, json};
 
 use crate::processes::{HAKOBU, SOON, wait_until};
@@ -25,7 +26,7 @@ fn broker(fleet: &SmallFleet, name: &str) -> Option<Value> {
 
 #[test]
 fn a_broker_of_another_form_is_refused_and_shown() {
-    let fleet = SmallFleet::start_over(&Default::default(), 30, 1, &[]);
+    let fleet = SmallFleet::start_over(&NatsConfiguration::default(), 30, 1, &[]);
     let name = BrokerName::new("newer").unwrap();
     let settings = NatsOptions { servers: fleet.nats.url(), ..NatsOptions::default() }.check().unwrap();
     let group = GroupName::new(GROUP).unwrap();
@@ -110,7 +111,7 @@ fn clocks_that_are_wrong_change_no_run_and_are_told() {
 
 #[test]
 fn ages_are_those_at_the_start_of_the_run() {
-    let mut fleet = SmallFleet::start_over(&Default::default(), 30, 0, &[]);
+    let mut fleet = SmallFleet::start_over(&NatsConfiguration::default(), 30, 0, &[]);
     let nats = fleet.nats.url();
     fleet.add_broker_by("ahead", hakobu_with_clock("+1h"), &nats);
     fleet.control.wait_for_brokers(1);

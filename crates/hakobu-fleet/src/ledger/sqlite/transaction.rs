@@ -298,6 +298,14 @@ impl Tables for OpenTransaction<'_> {
         }
     }
 
+    fn insert_untold(&mut self, run: RunId) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO untold_run VALUES (?)", [run.signed()])
+    }
+
+    fn delete_untold(&mut self, run: RunId) -> Result<()> {
+        self.execute("DELETE FROM untold_run WHERE run = ?", [run.signed()])
+    }
+
     fn set_mark(&mut self, name: &str, value: &str) -> Result<()> {
         self.execute("INSERT OR REPLACE INTO mark VALUES (?, ?)", [name, value])
     }
