@@ -18,6 +18,20 @@ test('brokers that are there are told from those that are not', async ({ admin }
   await expect(admin.getByRole('row', { name: /^local/ }).getByRole('cell').first()).toHaveText('1 online, 1 offline')
 })
 
+test('a broker of another form, or with another clock, is named as such', async ({ admin }) => {
+  const known = (await api<{ items: object[] }>('GET', '/api/v1/brokers')).items[0]
+  const refused = { ...known, name: 'newer', state: 'refused', version: '9.0.0', slots: 0, refused: { form: 7, own_form: 2, since_ms: Date.UTC(2026, 10, 28, 9) } }
+  await admin.route('**/api/v1/brokers', (route) => route.fulfill({ json: { items: [{ ...known, name: 'late', clock_ahead_s: -3600 }, refused], next: null, total: 2 } }))
+  await goTo(admin, 'brokers')
+  const row = admin.getByRole('row', { name: /newer/ })
+  await expect(row).toContainText('Refused')
+  await expect(row).toContainText('It speaks form 7 of the messages, and this control plane form 2')
+  await expect(row).toContainText('2026-11-28 09:00:00')
+  await expect(row).not.toContainText('clock')
+  await expect(admin.getByRole('row', { name: /late/ })).toContainText('Its clock is 1 h 0 min behind the control plane’s.')
+  await accessible(admin, 'refused broker')
+})
+
 test('the limits of a group are changed', async ({ admin }) => {
   await goTo(admin, 'brokers')
   await admin.getByRole('button', { name: 'Limits of the group local' }).click()

@@ -32,6 +32,7 @@ mod standby;
 mod state;
 mod timed_stream;
 
+pub use glimpse::one_broker;
 pub use router::document;
 pub use server::{listen, serve};
 pub use standby::serve_standby;

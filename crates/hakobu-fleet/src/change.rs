@@ -26,6 +26,8 @@ use crate::unit_counters::UnitCounters;
 pub const BATCH_CHANGES_MAX: usize = 10_000;
 /// The maximum number of rows of each kind that one commit adds: open directories, names of links, and failures.
 pub const COMMIT_ROWS_MAX: usize = 100_000;
+/// The maximum length of a mark of the ledger in bytes.
+const MARK_BYTES_MAX: usize = 1024;
 
 /// The result of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,8 +61,12 @@ pub enum LedgerChange {
     PauseRun(RunId, bool),
     /// Sets the limits of a run, as JSON, in place of those of its relationship.
     LimitRun(RunId, Option<String>),
+    /// Notes that the end of a run was told to everybody who is to be told, or cannot be.
+    TellRun(RunId),
     /// Sets the limits of a group, as JSON.
     LimitGroup(GroupName, Option<String>),
+    /// Sets a mark of the whole ledger by its name.
+    SetMark(&'static str, String),
     /// Leases, renews, refuses or expires. Committing is [`LedgerChange::Commit`].
     Unit(UnitKey, UnitTransition),
     /// Commits a unit with its result.
@@ -247,6 +253,7 @@ impl LedgerChange {
             Self::EndRun(end) => end.check(),
             Self::LimitRun(_, limits) => check_setting("the limits of a run", limits.as_deref()),
             Self::LimitGroup(_, limits) => check_setting("the limits of a group", limits.as_deref()),
+            Self::SetMark(_, value) => check_at_most("the bytes of a mark", value.len(), MARK_BYTES_MAX),
             Self::SetForecast(_, forecast) => check_setting("a forecast", forecast.as_deref()),
             Self::Unit(_, UnitTransition::Commit { .. }) => Err(malformed("a commit", "it has no result")),
             Self::Commit { result, .. } => result.check(),
@@ -259,6 +266,7 @@ impl LedgerChange {
             Self::Audited(entry, inner) => entry.check().and_then(|()| inner.check()),
             Self::Unit(..)
             | Self::PauseRun(..)
+            | Self::TellRun(_)
             | Self::RemoveRelationship(..)
             | Self::DrainBroker(..)
             | Self::ForgetBroker(_)

@@ -202,7 +202,7 @@ fn json(body: &impl Serialize) -> Result<Vec<u8>> {
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| {
-        let hint = "let the program and the control plane have versions that are neighbours";
+        let hint = "use the version of hakobu that the control plane has";
         Error::new(ErrorKind::Protocol, "reading the answer of the control plane", error.to_string())
             .hint(hint)
     })

@@ -14,6 +14,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use crate::lease_token::LeaseKey;
+use crate::private_file::is_open_to_others;
 use crate::sealing::{KEY_BYTES, open_bytes, seal_bytes};
 use crate::secret_bytes::{SECRET_BYTES_MAX, SecretBytes};
 
@@ -28,6 +29,8 @@ const SEALED_FORM: &str = "hks1";
 /// The use of the key in sealed texts.
 const SEALED_CONTEXT: &str = "hakobu sealed secret 1";
 const KEY_ID_CONTEXT: &str = "hakobu 2026-11-28 fleet key ID";
+/// The use of a key in its mark.
+const KEY_MARK_CONTEXT: &str = "hakobu 2026-11-28 fleet key mark";
 const FILE_BYTES_MAX: u64 = 4 << 10;
 const CREATING: &str = "creating the key file";
 const READING: &str = "reading the key file";
@@ -51,6 +54,13 @@ impl SealingKey {
         rand::fill(key.expose_mut())
             .map_err(|_| Error::new(ErrorKind::Io, CREATING, "the system gives no random numbers"))?;
         Ok(Self::new(key))
+    }
+
+    /// Returns the mark: the ID, and a hash that is long enough to be that of no other key.
+    fn mark(&self) -> String {
+        let hash = blake3::derive_key(KEY_MARK_CONTEXT, self.key.expose());
+        let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        format!("{} {hash}", self.id)
     }
 
     fn line(&self) -> SecretBytes {
@@ -113,7 +123,7 @@ impl SealingKeys {
         }
         let file = File::open(path).map_err(io)?;
         let mode = file.metadata().map_err(io)?.mode();
-        if mode & 0o077 != 0 {
+        if is_open_to_others(path, mode) {
             let words = format!("other users may use it (mode {:o})", mode & 0o777);
             return Err(wrong(ErrorKind::Refused, words).hint("take the rights away with chmod 600 FILE"));
         }
@@ -181,6 +191,22 @@ impl SealingKeys {
         keys.0.truncate(1);
         keys.replace(path)?;
         Ok(keys)
+    }
+
+    /// Returns the mark of the current key, which tells nothing about the key but which one it is.
+    ///
+    /// # Errors
+    /// `Usage` if there is no key.
+    pub fn mark(&self) -> Result<String> {
+        match &self.0[..] {
+            [current, ..] => Ok(current.mark()),
+            [] => Err(Error::new(ErrorKind::Usage, SEALING, "there is no key")),
+        }
+    }
+
+    /// Returns true if a mark is that of one of the keys.
+    pub fn has_mark(&self, mark: &str) -> bool {
+        self.0.iter().any(|key| key.mark() == mark)
     }
 
     /// Returns the key of the leases' tokens. Control planes that share a ledger share the key file, too.
@@ -265,6 +291,11 @@ impl SealingKeys {
         self.write_new(draft).and_then(|()| std::fs::rename(draft, path)).map_err(io)?;
         sync_folder(path)
     }
+}
+
+/// Returns the ID of the key with which a text is sealed.
+pub fn key_of_sealed(text: &str) -> Option<&str> {
+    parts(text).map(|(id, _)| id)
 }
 
 /// Returns the key's ID and the bytes of a sealed text.

@@ -15,6 +15,8 @@ mod errands;
 mod fleet_limits;
 mod live_broker;
 mod phases;
+mod refused_broker;
+mod refused_brokers;
 mod runs;
 mod saved_limits;
 mod schedule_plans;
@@ -32,6 +34,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 
 pub use active_run::{ActiveRun, LeasedUnit};
 pub use live_broker::LiveBroker;
+pub use refused_broker::RefusedBroker;
 
 use crate::bus::{LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal};
@@ -68,6 +71,7 @@ pub struct Leader {
     settings: LeaderSettings,
     runs: BTreeMap<RunId, ActiveRun>,
     brokers: BTreeMap<BrokerName, LiveBroker>,
+    refused: BTreeMap<BrokerName, RefusedBroker>,
     pending: Vec<(LedgerChange, Then)>,
     /// The run whose units were given out last in each group, so that runs take turns.
     last_run: BTreeMap<GroupName, RunId>,
@@ -151,6 +155,7 @@ impl Leader {
             settings,
             runs,
             brokers,
+            refused: BTreeMap::new(),
             pending: Vec::new(),
             last_run,
             group_limits,
@@ -282,6 +287,7 @@ impl Leader {
         self.flush();
         self.tell_sightings();
         self.forget_brokers();
+        self.forget_refused();
         self.announce_lost_brokers();
         self.ask_for_splits();
         self.offer();

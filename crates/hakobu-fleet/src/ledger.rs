@@ -55,6 +55,9 @@ pub trait Ledger: Send {
     /// Returns the report of a run that has ended.
     fn report(&mut self, run: RunId) -> Result<Option<Vec<u8>>>;
 
+    /// Returns the runs whose end was not told to everybody yet who is to be told, the earliest first.
+    fn untold_runs(&mut self) -> Result<Vec<RunId>>;
+
     /// Returns the ready units of a run, in the order in which they were added.
     fn ready_units(&mut self, run: RunId, after: Option<UnitId>, limit: usize) -> Result<Vec<UnitRecord>>;
     /// Returns the leased units of all runs.
@@ -114,6 +117,8 @@ pub trait Ledger: Send {
 
     /// Returns the limits of groups, as JSON.
     fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>>;
+    /// Returns a mark of the whole ledger.
+    fn mark(&mut self, name: &str) -> Result<Option<String>>;
     /// Returns all tokens.
     fn tokens(&mut self) -> Result<Vec<TokenRecord>>;
     /// Returns records of the audit log, the latest first.

@@ -4,7 +4,9 @@
 //! sides are hostile to each other until checked: lengths and numbers are, before anything is done with them.
 //!
 //! The first byte is the version of the messages, which changes only with their form. Both sides refuse any other version than
-//! their own. New kinds of messages are added at the end of their type.
+//! their own. New kinds of messages are added at the end of their type. A call of every version begins with the name of the
+//! broker, the number of its process and that of the kind; a report, whose number is 0, goes on with the version of the program.
+//! So [`foreign_call`] can tell people who was refused.
 
 use hakobu_core::entry::Inode;
 use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
@@ -12,6 +14,7 @@ use hakobu_core::event::Failure;
 use hakobu_core::path::EntryPath;
 use serde::{Deserialize, Serialize};
 
+use crate::broker::VERSION_BYTES_MAX;
 use crate::broker_key::BrokerPublicKey;
 use crate::failure::{FailureRow, kind_of_number, number_of_kind};
 use crate::ids::{Epoch, RunId, UnitKey};
@@ -25,6 +28,8 @@ use crate::transition::RefuseCause;
 
 /// The version of the messages that this program speaks.
 pub const MESSAGE_VERSION: u8 = 2;
+/// The number of [`BrokerRequest::Report`] among the kinds of requests.
+const REPORT: u32 = 0;
 /// The maximum length of a message in bytes. A bus divides what is too long for it.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -69,6 +74,9 @@ pub enum BrokerRequest {
     Leave,
     /// Answers an errand.
     ErrandDone(Box<ErrandAnswer>),
+    /// Tells the time of the broker's clock, in milliseconds since 1970. Nothing is decided by it: people learn of a clock that is
+    /// wrong.
+    Clock(u64),
 }
 
 /// A lease, as its broker names it.
@@ -428,6 +436,32 @@ pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     }
 }
 
+/// A call in another form of messages than this program's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignCall {
+    /// The version of the messages.
+    pub form: u8,
+    /// The broker, if its name can be read.
+    pub broker: Option<BrokerName>,
+    /// The version of the program, if it can be read.
+    pub version: Option<String>,
+}
+
+/// Returns what can be told about a call in another form; `None` if it has this program's, or is empty.
+pub fn foreign_call(bytes: &[u8]) -> Option<ForeignCall> {
+    let (form, rest) = bytes.split_first().filter(|(form, _)| **form != MESSAGE_VERSION)?;
+    let begun = postcard::take_from_bytes::<(BrokerName, u64, u32)>(rest).ok();
+    let (broker, version) = match begun {
+        Some(((broker, _, REPORT), rest)) => (Some(broker), postcard::take_from_bytes::<String>(rest).ok()),
+        Some(((broker, ..), _)) => (Some(broker), None),
+        None => (None, None),
+    };
+    let is_plain = |text: &String| {
+        (1..=VERSION_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    Some(ForeignCall { form: *form, broker, version: version.map(|(text, _)| text).filter(is_plain) })
+}
+
 fn misread(cause: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Protocol, "reading a message of the fleet", cause.to_string())
 }
@@ -445,6 +479,36 @@ mod tests {
             let _ = decode::<BrokerCall>(&bytes);
             let _ = decode::<LeaderAnswer>(&bytes);
         }
+    }
+
+    #[test]
+    fn the_beginning_of_a_report_is_known_in_every_form() {
+        let broker = BrokerName::new("web1").unwrap();
+        let call = |request| {
+            let mut bytes =
+                encode(&BrokerCall { broker: broker.clone(), process: u64::MAX, request }).unwrap();
+            assert_eq!(foreign_call(&bytes), None);
+            bytes[0] = MESSAGE_VERSION + 1;
+            // Another form may have anything behind its beginning.
+            [&bytes[..], b"\xff more"].concat()
+        };
+        let report = |version: &str| {
+            BrokerRequest::Report(BrokerReport { version: version.to_owned(), ..BrokerReport::default() })
+        };
+        let form = MESSAGE_VERSION + 1;
+        let told = |version: Option<&str>| ForeignCall {
+            form,
+            broker: Some(broker.clone()),
+            version: version.map(str::to_owned),
+        };
+        assert_eq!(foreign_call(&call(report("0.3.0"))), Some(told(Some("0.3.0"))));
+        assert_eq!(foreign_call(&call(BrokerRequest::Leave)), Some(told(None)));
+        for wrong in ["", "a\nb", &"9".repeat(99)] {
+            assert_eq!(foreign_call(&call(report(wrong))), Some(told(None)));
+        }
+        let unknown = ForeignCall { form: 99, broker: None, version: None };
+        assert_eq!(foreign_call(&[99, 0xff, 0xff]), Some(unknown));
+        assert_eq!(foreign_call(&[]), None);
     }
 
     #[test]

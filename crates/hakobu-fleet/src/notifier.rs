@@ -1,6 +1,7 @@
 //! Delivers the notifications of the leader: each to its recipients, a bounded number at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -59,10 +60,30 @@ pub struct Notifier {
     observer: Arc<dyn Observer + Send + Sync>,
 }
 
-/// A delivery that failed, with the notification that it was about.
-struct FailedDelivery {
+/// A delivery that has ended, with the notification that it was about.
+struct EndedDelivery {
     notification: Arc<Notification>,
-    error: Error,
+    error: Option<Error>,
+    /// True if it was the last one of this notification.
+    is_last: bool,
+}
+
+/// The deliveries of one notification.
+#[derive(Clone)]
+struct DeliveryGroup {
+    notification: Arc<Notification>,
+    /// The number of those that have not ended.
+    left: Arc<AtomicUsize>,
+    ended: mpsc::UnboundedSender<EndedDelivery>,
+}
+
+impl DeliveryGroup {
+    /// Notes the end of one.
+    fn end(self, result: Result<()>) {
+        let is_last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
+        let ended = EndedDelivery { notification: self.notification, error: result.err(), is_last };
+        let _nobody_waits = self.ended.send(ended);
+    }
 }
 
 impl Notifier {
@@ -90,29 +111,32 @@ impl Notifier {
 
     /// Delivers notifications until nobody puts any more, within a `LocalSet`. Those under way then have some time.
     pub async fn run(self: Arc<Self>, mut queued: QueuedNotifications, control: ControlHandle) {
-        let (failed, mut failures) = mpsc::unbounded_channel();
+        let (ended, mut ends) = mpsc::unbounded_channel();
         let mut deliveries = JoinSet::new();
         loop {
-            // A failure is told even if nothing more comes.
+            // An end is told even if nothing more comes.
             let next = tokio::select! {
                 next = queued.next(), if deliveries.len() < DELIVERIES_MAX => next,
-                Some(failure) = failures.recv() => {
-                    self.tell_failure(&failure, &control);
+                Some(end) = ends.recv() => {
+                    self.tell_end(&end, &control);
                     continue;
                 }
                 Some(_) = deliveries.join_next(), if !deliveries.is_empty() => continue,
             };
             let Some(next) = next else { break };
-            self.clone().begin(next, &mut deliveries, &failed);
+            self.clone().begin(next, &mut deliveries, &ended);
             self.tell_dropped(queued.take_dropped(), &control);
         }
         let all = async { while deliveries.join_next().await.is_some() {} };
         let _is_over = tokio::time::timeout(LAST_TIME, all).await;
-        while let Ok(failure) = failures.try_recv() {
-            self.tell_failure(&failure, &control);
+        while let Ok(end) = ends.try_recv() {
+            self.tell_end(&end, &control);
         }
         if !deliveries.is_empty() {
-            self.tell(format!("{} notifications are not delivered, as the service ends", deliveries.len()));
+            self.tell(format!(
+                "{} notifications wait for the next start, as the service ends",
+                deliveries.len()
+            ));
         }
     }
 
@@ -120,26 +144,32 @@ impl Notifier {
         self: Arc<Self>,
         queued: QueuedNotification,
         deliveries: &mut JoinSet<()>,
-        failed: &mpsc::UnboundedSender<FailedDelivery>,
+        ended: &mpsc::UnboundedSender<EndedDelivery>,
     ) {
         let QueuedNotification { recipients, mut notification } = queued;
         let run = notification.run.as_ref().map(|run| format!("{}/#/runs/{}", self.page, run.number));
         notification.link = Some(run.unwrap_or_else(|| format!("{}/#/brokers", self.page)));
-        let notification = Arc::new(notification);
+        let count = recipients.webhooks.len() + recipients.mail_to.len();
+        let group = DeliveryGroup {
+            notification: Arc::new(notification),
+            left: Arc::new(AtomicUsize::new(count.max(1))),
+            ended: ended.clone(),
+        };
+        if count == 0 {
+            return group.end(Ok(()));
+        }
         for webhook in recipients.webhooks {
-            let (this, notification, failed) = (self.clone(), notification.clone(), failed.clone());
+            let (this, group) = (self.clone(), group.clone());
             deliveries.spawn_local(async move {
-                if let Err(error) = this.call_webhook(webhook, &notification).await {
-                    let _has_ended = failed.send(FailedDelivery { notification, error });
-                }
+                let result = this.call_webhook(webhook, &group.notification).await;
+                group.end(result);
             });
         }
         for address in recipients.mail_to {
-            let (this, notification, failed) = (self.clone(), notification.clone(), failed.clone());
+            let (this, group) = (self.clone(), group.clone());
             deliveries.spawn_local(async move {
-                if let Err(error) = this.send_mail(&address, &notification).await {
-                    let _has_ended = failed.send(FailedDelivery { notification, error });
-                }
+                let result = this.send_mail(&address, &group.notification).await;
+                group.end(result);
             });
         }
     }
@@ -181,11 +211,18 @@ impl Notifier {
         self.observer.event(Event::Notice { words });
     }
 
-    fn tell_failure(&self, failure: &FailedDelivery, control: &ControlHandle) {
-        let FailedDelivery { notification, error } = failure;
-        self.tell(error.to_string());
-        let about = notification.relationship.as_deref().or(notification.broker.as_deref());
-        self.note(about.unwrap_or_default(), &error.to_string(), control);
+    /// Tells of a delivery that failed, and has the ledger know when all of a run have ended.
+    fn tell_end(&self, end: &EndedDelivery, control: &ControlHandle) {
+        let EndedDelivery { notification, error, is_last } = end;
+        if let Some(error) = error {
+            self.tell(error.to_string());
+            let about = notification.relationship.as_deref().or(notification.broker.as_deref());
+            self.note(about.unwrap_or_default(), &error.to_string(), control);
+        }
+        if let Some(run) = notification.run.as_ref().filter(|_| *is_last) {
+            let change = LedgerChange::TellRun(run.number);
+            let _has_ended = control.spawn(move |leader| leader.change(change, Box::new(drop)));
+        }
     }
 
     fn tell_dropped(&self, count: u64, control: &ControlHandle) {

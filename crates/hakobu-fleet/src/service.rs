@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -22,6 +22,7 @@ use crate::control_loop::ControlHandle;
 use crate::control_plane::ControlPlane;
 use crate::errand::ErrandRunner;
 use crate::fleet_clock::{FleetClock, MachineClock};
+use crate::key_mark::{check_key, mark_key};
 use crate::leader::LeaderSettings;
 use crate::ledger::Ledger;
 use crate::ledger::leadership::{LeadershipState, LeadershipView};
@@ -39,6 +40,8 @@ use crate::worker::{BrokerWorker, WorkerSettings};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The time for which the token that is shown at the start can be used.
 const FIRST_TOKEN_MS: u64 = 15 * 60 * 1000;
+/// The time in which a control plane that waits finds out who leads.
+const LEADER_FOUND_WITHIN: Duration = Duration::from_secs(3);
 /// The pause after an error while it leads.
 const ERROR_PAUSE: Duration = Duration::from_secs(2);
 
@@ -147,9 +150,11 @@ impl ControlService {
     /// Runs until it is asked to end. What the broker of this process has then is finished or given back.
     ///
     /// # Errors
-    /// Those of the ledger at the start.
+    /// Those of the ledger at the start, and `Refused` if it was last led with a key that is not in the key file.
     pub fn run(mut self, ending: &Arc<AtomicBool>) -> Result<()> {
         let (mut ledger, mut leadership) = self.settings.place.open(&self.settings.name)?;
+        // One that waits says so as well, not only when it is needed.
+        check_key(&mut *ledger, &self.settings.notifications.keys).map_err(|error| self.at_ledger(error))?;
         let mut has_led = false;
         while !ending.load(Ordering::Acquire) {
             let view = leadership.view();
@@ -159,7 +164,7 @@ impl ControlService {
             }
             ledger = match self.lead(ledger, &view, ending) {
                 Ok(ledger) => ledger,
-                Err((_, error)) if !has_led => return Err(error),
+                Err((_, error)) if !has_led || error.kind == ErrorKind::Refused => return Err(error),
                 Err((ledger, error)) => {
                     self.tell(&error.to_string());
                     std::thread::sleep(ERROR_PAUSE);
@@ -181,6 +186,11 @@ impl ControlService {
         Ok(())
     }
 
+    /// Adds the ledger to an error.
+    fn at_ledger(&self, error: Error) -> Error {
+        if error.at.is_empty() { error.at(self.settings.place.to_string()) } else { error }
+    }
+
     fn tell(&self, words: &str) {
         self.parts.observer.event(Event::Notice { words: words.to_owned() });
     }
@@ -191,13 +201,20 @@ impl ControlService {
         if matches!(state, LeadershipState::Leading(_)) {
             return Ok(());
         }
-        self.tell("another control plane leads, or none: this one waits");
         let (stop, stopped) = oneshot::channel();
         let standby = serve_standby(self.tcp()?, view.clone(), async move {
             let _is_dropped = stopped.await;
         });
         let task = self.runtime.spawn(standby);
+        let (begun, mut told) = (Instant::now(), None);
         while !matches!(state, LeadershipState::Leading(_)) && !ending.load(Ordering::Acquire) {
+            if let LeadershipState::Following { leader } = &state
+                && (leader.is_some() || begun.elapsed() >= LEADER_FOUND_WITHIN)
+                && told.as_ref() != Some(leader)
+            {
+                self.tell(&standby_words(leader.as_deref()));
+                told = Some(leader.clone());
+            }
             state = view.wait_for_change(&state, LOOK_EVERY);
         }
         let _has_ended = stop.send(());
@@ -214,10 +231,13 @@ impl ControlService {
     /// Leads until another one does, or the service has to end. Returns the ledger.
     fn lead(
         &mut self,
-        ledger: Box<dyn Ledger>,
+        mut ledger: Box<dyn Ledger>,
         view: &LeadershipView,
         ending: &Arc<AtomicBool>,
     ) -> std::result::Result<Box<dyn Ledger>, LeadingFailure> {
+        if let Err(error) = mark_key(&mut *ledger, &self.settings.notifications.keys) {
+            return Err((Some(ledger), self.at_ledger(error)));
+        }
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let (groups, observer) = (self.settings.nats.clone(), self.parts.observer.clone());
         let (queue, queued) = notification_queue();
@@ -267,9 +287,7 @@ impl ControlService {
         match (ledger, failed) {
             (Some(ledger), None) => Ok(ledger),
             (ledger, failed) => {
-                let ended = || {
-                    Error::new(hakobu_core::ErrorKind::Io, "leading", "the thread of the leader has ended")
-                };
+                let ended = || Error::new(ErrorKind::Io, "leading", "the thread of the leader has ended");
                 Err((ledger, failed.unwrap_or_else(ended)))
             }
         }
@@ -343,6 +361,14 @@ impl ControlService {
             format!("open {}/#/sign-in?token={text} (it signs in once, within 15 minutes)", self.url());
         self.tell(&words);
         Ok(())
+    }
+}
+
+/// Describes a control plane that waits.
+fn standby_words(leader: Option<&str>) -> String {
+    match leader {
+        Some(leader) => format!("the control plane \"{leader}\" leads, and this one waits"),
+        None => "no control plane is known to lead, and this one waits".to_owned(),
     }
 }
 

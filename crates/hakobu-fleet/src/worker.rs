@@ -35,6 +35,10 @@ use errand_threads::ErrandThreads;
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// The time to wait for an answer to a report: much less than a lease, as units whose lease is over are stopped in between.
 const REPORT_LIMIT: Duration = Duration::from_secs(3);
+/// The time between two messages with the time of this machine, in milliseconds.
+const CLOCK_EVERY_MS: u64 = 10_000;
+/// The time to wait for the answer to such a message, which is needed for nothing.
+const CLOCK_LIMIT: Duration = Duration::from_millis(500);
 /// The time to wait for any other answer of the leader.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -154,6 +158,7 @@ impl BrokerWorker {
     /// Reports until all slots have ended.
     fn report(&self) {
         let mut last_words = String::new();
+        let mut clock_told_ms: Option<u64> = None;
         while !self.has_ended.load(Ordering::Acquire) {
             let units = self.units();
             // After a sleep, before the network is waited for.
@@ -182,6 +187,7 @@ impl BrokerWorker {
                             UnitOrder::Stop => self.lose(unit),
                         }
                     }
+                    self.tell_clock(&mut clock_told_ms, asked_ms);
                     String::new()
                 }
                 Ok((LeaderAnswer::Refused(words), _)) => words,
@@ -192,6 +198,15 @@ impl BrokerWorker {
             self.lose_overdue(&units);
             self.errands.stop_overdue(self.clock.elapsed_ms());
             std::thread::park_timeout(REPORT_EVERY);
+        }
+    }
+
+    /// Tells the leader the time of this machine, now and then. One that does not know this request refuses it.
+    fn tell_clock(&self, told_ms: &mut Option<u64>, now_ms: u64) {
+        if told_ms.is_none_or(|told_ms| now_ms.saturating_sub(told_ms) >= CLOCK_EVERY_MS) {
+            *told_ms = Some(now_ms);
+            let request = BrokerRequest::Clock(self.clock.moment().get());
+            let _is_not_needed = self.ask_within(request, CLOCK_LIMIT);
         }
     }
 

@@ -362,9 +362,14 @@ const COMMON_OPTIONS: [&str; 25] = [
     "quiet",
 ];
 
+/// Shows the options that `-h` leaves out: full help and manual pages are made from what clap takes for the short help.
+pub fn with_all_options(command: Command) -> Command {
+    command.mut_args(|option| option.hide_short_help(false)).mut_subcommands(with_all_options)
+}
+
 /// The help of all verbs with all options, each described in full.
 pub fn full_help(command: Command) -> Command {
-    command.mut_args(described_in_full).mut_subcommands(full_help)
+    with_all_options(command).mut_args(described_in_full).mut_subcommands(full_help)
 }
 
 fn described_in_full(option: Arg) -> Arg {

@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use hakobu_fleet::client::FleetClient;
+use hakobu_fleet::key_file::SealingKeys;
 use hakobu_fleet::secret_bytes::SecretBytes;
 use hakobu_testkit::immutable::ImmutableDirectory;
 use hakobu_testkit::sshd::no_root;
@@ -18,7 +22,7 @@ const HAKOBU: &str = env!("CARGO_BIN_EXE_hakobu");
 
 /// A control plane on a port of its own.
 struct ServedFleet {
-    folder: TempDir,
+    folder: Rc<TempDir>,
     process: Child,
     url: String,
     token: String,
@@ -35,11 +39,14 @@ fn hakobu(folder: &Path) -> Command {
 
 impl ServedFleet {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
+        Self::start_in(Rc::new(tempfile::tempdir().unwrap()), &["--data", "data"])
+    }
+
+    /// Starts one with arguments.
+    fn start_in(folder: Rc<TempDir>, arguments: &[&str]) -> Self {
         let mut process = hakobu(folder.path())
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(&data)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -105,6 +112,12 @@ fn a_relationship_is_made_run_and_watched() {
     fs::write(folder.join("a/\u{904b}"), "more").unwrap();
     let (code, _, failed) = served.fleet("run list");
     assert!(code == 2 && failed.contains("hakobu fleet login URL"), "{failed}");
+    let (code, _, failed) = served.fleet(&format!("run list --server {}", served.url));
+    let remedy = format!("use hakobu fleet login {}, --token-file FILE, or HAKOBU_FLEET_TOKEN", served.url);
+    assert!(code == 2 && failed.contains(&remedy) && !failed.contains("Bearer"), "{failed}");
+    let nothing = served.fleet_with(&["login", &served.url], "\n");
+    let said = String::from_utf8_lossy(&nothing.stderr);
+    assert!(nothing.status.code() == Some(2) && said.contains("hakobu serve shows one"), "{said}");
     let login = || served.fleet_with(&["login", &served.url], &format!("{}\n", served.token));
     assert_eq!(login().status.code(), Some(0));
     let again = login();
@@ -174,7 +187,7 @@ fn what_failed_is_tried_again_and_removals_are_made_up_for() {
         served.done(&format!("run retry {}", run - 1));
         let ended = || served.json(&format!("run show {run} --json"));
         while ended()["state"] == "running" {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         let ended = ended();
         assert_eq!((&ended["state"], &ended["units"]["added"]), (&state.into(), &units.into()), "{ended}");
@@ -221,8 +234,12 @@ fn wrong_requests_have_the_exit_codes_of_other_commands() {
     assert_eq!(served.fleet(&format!("run list --token-file {file}")).0, 0);
     let (code, _, failed) = served.fleet(&format!("run cancel 1 --token-file {file}"));
     assert!(code != 0 && failed.contains("this needs the role operator"), "{failed}");
-    let (code, _, failed) = served.fleet("run list --server http://127.0.0.1:1");
+    let (code, _, failed) =
+        served.fleet(&format!("run list --token-file {file} --server http://127.0.0.1:1"));
     assert!(code == 1 && failed.contains("hakobu serve"), "{failed}");
+    // The token of a login is for its server alone.
+    let (code, _, failed) = served.fleet("run list --server http://127.0.0.1:1");
+    assert!(code == 2 && failed.contains("there is no token for it"), "{failed}");
     assert_eq!(served.fleet("run list --server http://fleet.example").0, 2);
 }
 
@@ -250,7 +267,7 @@ fn the_end_of_a_run_is_foretold_from_the_one_before() {
         let retry = served.done("run retry 2").trim().to_owned();
         let ended = |run: &str| served.json(&format!("run show {run} --json"))["state"] != "running";
         while !ended(&retry) {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
     // A quarter has changed, and nothing of the rest is copied again.
@@ -277,7 +294,7 @@ fn the_end_of_a_run_is_foretold_from_the_one_before() {
             foretold.push((u64::try_from(now_ms).unwrap(), time("p50_ms"), done));
         }
         assert!(states < 2000, "it does not end: {view}");
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     };
     println!("ended {ended_ms}: {foretold:?}");
     assert!(foretold.len() > 5, "{foretold:?}");
@@ -424,13 +441,13 @@ fn the_dashboard_shows_metrics_and_labels_that_there_are() {
     let (source, target) = (source.display(), target.display());
     served.done(&format!("relationships add slow --group local --limit-rate 20K -- copy {source} {target}"));
     served.done("run start slow");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let metrics = loop {
         let metrics = String::from_utf8(client.get_bytes("/metrics").unwrap()).unwrap();
         if metrics.contains("\nhakobu_fleet_bytes_per_second{") {
             break metrics;
         }
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{metrics}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{metrics}");
     };
     let queries = texts(&dashboard, "expr").into_iter().chain(texts(&dashboard, "definition"));
     let mut shown = 0;
@@ -453,13 +470,184 @@ fn the_dashboard_shows_metrics_and_labels_that_there_are() {
 }
 
 #[test]
+fn a_ledger_is_named_by_a_url_without_a_password_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    for (ledger, words) in [
+        ("postgress://joe@db/fleet", "no URL that begins with postgres://"),
+        ("ledger", "a ledger in a folder needs --data FOLDER alone"),
+        ("postgres://joe:sesame@127.0.0.1/fleet", "the URL holds a password"),
+        ("postgres://joe@127.0.0.1/fleet?password=sesame", "PGPASSFILE"),
+    ] {
+        let mut command = hakobu(folder.path());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data", "data", "--ledger", ledger]);
+        let refused = command.output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(words), "{ledger}: {said}");
+        assert!(!said.contains("sesame"), "{said}");
+        let made: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+        assert!(made.is_empty(), "{ledger}: {made:?}");
+    }
+}
+
+#[test]
+fn tables_are_in_japanese_where_the_locale_is() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    served.done("relationships add home --group local -- copy /nowhere/ /b");
+    assert_ne!(served.fleet("run start home --watch").0, 0);
+    let japanese = |line: &str| {
+        let mut command = hakobu(served.folder.path());
+        let output = command.arg("fleet").args(line.split(' ')).env("LANG", "ja_JP.UTF-8").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (line, words) in [
+        ("brokers list", ["ブローカー", "最終報告", "built-in"]),
+        ("relationships list", ["コピー元", "次回の開始", "失敗"]),
+        ("run list", ["転送設定", "データ量", "失敗"]),
+        ("run show 1", ["フェーズ", "最後のエラー", "失敗"]),
+        ("relationships show home", ["グループ", "次回の開始", "失敗"]),
+        ("tokens list", ["ロール", "最終使用", "admin"]),
+        ("audit", ["実行者", "対象", "relationship.create"]),
+    ] {
+        let shown = japanese(line);
+        assert!(words.iter().all(|word| shown.contains(word)), "{line}: {shown}");
+    }
+    // Programs read the same in every language.
+    assert!(japanese("run list --json").contains("\"state\":\"failed\""));
+}
+
+#[test]
+fn whoever_signs_in_owns_what_they_add() {
+    let served = ServedFleet::start();
+    let folder = served.folder.path();
+    let login = |more: &[&str], token: &str| {
+        let mut child = hakobu(folder)
+            .args(["fleet", "login", &served.url])
+            .args(more)
+            .env_remove("SUDO_USER")
+            .env("LOGNAME", "mina")
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It may have ended already.
+        let _is_refused = child.stdin.take().unwrap().write_all(token.as_bytes());
+        child.wait_with_output().unwrap()
+    };
+    let owner = |name: &str| {
+        served.done(&format!("relationships add {name} --group local -- copy /a /b"));
+        served.json(&format!("relationships show {name} --json"))["relationship"]["owner"].clone()
+    };
+    assert!(login(&[], &served.token).status.success());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert_eq!(owner("first"), format!("mina@{host}"));
+    let admin = served.done("tokens add other --role admin");
+    assert!(login(&["--as", "Backup team"], &admin).status.success());
+    assert_eq!(owner("second"), "Backup team");
+    assert!(served.done("audit").lines().any(|line| line.contains("Backup team") && line.contains("second")));
+    let unnamed = login(&["--as", " "], &admin);
+    let said = String::from_utf8_lossy(&unnamed.stderr);
+    assert!(unnamed.status.code() == Some(2) && said.contains("the name is empty"), "{said}");
+}
+
+/// Takes a connection within so long, and returns it with its request.
+fn request_at(listener: &TcpListener, limit: Duration) -> Option<(TcpStream, String)> {
+    let ends = Instant::now() + limit;
+    listener.set_nonblocking(true).unwrap();
+    let mut stream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(_) if Instant::now() < ends => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return None,
+        }
+    };
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut request = Vec::new();
+    while !String::from_utf8_lossy(&request).contains("\"version\":1") {
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).unwrap();
+        assert!(read > 0, "it ends early: {}", String::from_utf8_lossy(&request));
+        request.extend(&bytes[..read]);
+    }
+    Some((stream, String::from_utf8_lossy(&request).into_owned()))
+}
+
+#[test]
+fn a_notification_that_waits_outlasts_the_control_plane() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    let folder = served.folder.clone();
+    let place = folder.path();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let setting = format!(r#"{{"version":1,"kinds":["run_complete"],"webhooks":[{{"url":"{url}"}}]}}"#);
+    fs::write(place.join("notify"), setting).unwrap();
+    fs::create_dir(place.join("a")).unwrap();
+    fs::write(place.join("a/file"), "content").unwrap();
+    let places = format!("{}/ {}", place.join("a").display(), place.join("b").display());
+    served.done(&format!("relationships add home --group local --notify notify -- copy {places}"));
+    assert!(served.done("run start home --watch").contains("complete after"));
+    let (held, request) = request_at(&listener, Duration::from_secs(30)).unwrap();
+    assert!(request.contains("\"id\":\"run-1\""), "{request}");
+    // It is killed before that is answered.
+    drop(served);
+    drop(held);
+    let served = ServedFleet::start_in(folder.clone(), &["--data", "data"]);
+    let (mut stream, request) = request_at(&listener, Duration::from_secs(30)).expect("it is told again");
+    assert!(request.contains("\"id\":\"run-1\""), "{request}");
+    stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+    drop(stream);
+    std::thread::sleep(Duration::from_secs(2));
+    drop(served);
+    let _served = ServedFleet::start_in(folder.clone(), &["--data", "data"]);
+    assert!(request_at(&listener, Duration::from_secs(3)).is_none(), "it was told");
+}
+
+#[test]
+fn a_ledger_is_led_with_its_keys_alone() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    let folder = served.folder.clone();
+    let place = folder.path();
+    fs::write(place.join("secret"), "AWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b\n").unwrap();
+    served
+        .done("relationships add media --group local --credentials-secret secret -- copy /srv/ s3://media/x");
+    drop(served);
+    let serve = |line: &str| {
+        let output =
+            hakobu(place).args(["serve", "--listen", "127.0.0.1:0"]).args(line.split(' ')).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    SealingKeys::create(&place.join("other")).unwrap();
+    let (code, said) = serve("--data data --key-file other");
+    assert!(
+        code == 6 && said.contains("it was last led with the key") && said.contains("--key-file"),
+        "{said}"
+    );
+    // A new key in front of the old one, which then is not enough.
+    fs::copy(place.join("data/key"), place.join("old")).unwrap();
+    assert_eq!(serve("--data data --rotate-key"), (0, String::new()));
+    assert_eq!(fs::read_to_string(place.join("data/key")).unwrap().lines().count(), 2);
+    drop(ServedFleet::start_in(folder.clone(), &["--data", "data"]));
+    assert_eq!(serve("--data data --key-file old").0, 6);
+    // A backup has no key, and goes on with any.
+    assert_eq!(serve("--data data --backup copy"), (0, String::new()));
+    let (code, said) = serve("--data new --restore copy");
+    let id = fs::read_to_string(place.join("old")).unwrap().split(' ').nth(1).unwrap().to_owned();
+    assert!(code == 0 && said.contains(&id) && said.contains("no backup has the key file"), "{said}");
+    drop(ServedFleet::start_in(folder.clone(), &["--data", "new"]));
+}
+
+#[test]
 fn bad_input_is_named_and_nothing_is_lost() {
     let served = ServedFleet::start();
     let folder = served.folder.path();
     assert_eq!(served.fleet_with(&["login", &served.url], &served.token).status.code(), Some(0));
     // A token that is none, one that nobody made, and one whose time is over.
     let short = served.done("tokens add visitor --role viewer --valid-for 1s");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(1500));
     let other = format!("{}A", &short.trim()[..51]);
     for (token, words) in [("sesame", "tokens begin with hkb_"), (&*other, "token"), (&*short, "has expired")]
     {

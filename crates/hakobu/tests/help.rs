@@ -4,6 +4,7 @@
 
 use clap::Command;
 use hakobu::cli;
+use hakobu::commands::man;
 
 /// Returns all commands, with nested ones, whose help has this width.
 fn verbs(command: Command, columns: usize) -> Vec<Command> {
@@ -74,6 +75,33 @@ fn long_help_wraps_and_has_the_same_groups_for_all_verbs() {
             };
             let lines: Vec<_> = notes.lines().collect();
             assert!(!lines.windows(2).any(is_wrapped_by_hand), "{name} is wrapped by hand: {notes}");
+        }
+    }
+}
+
+#[test]
+fn full_help_and_manual_have_every_option_with_a_text() {
+    let mut count = 0;
+    for mut verb in verbs(cli::full_help(cli::command()), 100) {
+        let (help, name) = (verb.render_help().to_string(), verb.get_name().to_owned());
+        for option in verb.get_arguments().filter(|option| !option.is_hide_set()) {
+            let text = option.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!text.trim().is_empty(), "{name}: {option} has no text");
+            let Some(long) = option.get_long() else { continue };
+            let is_option = |word: &str| word.trim_end_matches(',') == format!("--{long}");
+            let mut beginnings = help.lines().filter(|line| line.trim_start().starts_with('-'));
+            assert!(beginnings.any(|line| line.split(' ').any(is_option)), "{name} lacks --{long}:\n{help}");
+            count += 1;
+        }
+    }
+    assert!(count > 200, "{count} options");
+    for verb in cli::command().get_subcommands().map(|verb| Some(verb.get_name())).chain([None]) {
+        let page = man::page(verb).expect("there is such a page").expect("it can be written");
+        let page = String::from_utf8(page).expect("it is text");
+        let lines: Vec<_> = page.lines().collect();
+        for (at, _) in lines.iter().enumerate().filter(|(_, line)| **line == ".TP") {
+            let text = lines.get(at + 2).copied().unwrap_or_default();
+            assert!(!text.is_empty() && !text.starts_with('.'), "{verb:?}: {} has no text", lines[at + 1]);
         }
     }
 }

@@ -621,9 +621,15 @@ export interface components {
          * @description The state of a broker.
          * @enum {string}
          */
-        BrokerState: "busy" | "idle" | "draining" | "ending" | "away";
+        BrokerState: "busy" | "idle" | "draining" | "ending" | "away" | "refused";
         /** @description A broker. */
         BrokerView: {
+            /**
+             * Format: int64
+             * @description The seconds by which its clock is ahead of that of the control plane, or below zero, behind it; none if both agree within
+             *     five seconds, or it has not told its time.
+             */
+            clock_ahead_s?: number | null;
             /**
              * Format: int64
              * @description The moment at which it was first seen, in milliseconds since 1970.
@@ -640,6 +646,7 @@ export interface components {
             last_seen_ms: number;
             /** @description The name. */
             name: string;
+            refused?: components["schemas"]["RefusedForm"] | null;
             /** @description The runs that it works on. */
             runs: number[];
             /**
@@ -654,7 +661,7 @@ export interface components {
              * @description The number of its units.
              */
             units: number;
-            /** @description The version of the program. */
+            /** @description The version of the program; empty if a broker that is refused has not told it. */
             version: string;
         };
         /** @description An entry of a directory. */
@@ -924,6 +931,12 @@ export interface components {
             items: {
                 /**
                  * Format: int64
+                 * @description The seconds by which its clock is ahead of that of the control plane, or below zero, behind it; none if both agree within
+                 *     five seconds, or it has not told its time.
+                 */
+                clock_ahead_s?: number | null;
+                /**
+                 * Format: int64
                  * @description The moment at which it was first seen, in milliseconds since 1970.
                  */
                 first_seen_ms: number;
@@ -938,6 +951,7 @@ export interface components {
                 last_seen_ms: number;
                 /** @description The name. */
                 name: string;
+                refused?: components["schemas"]["RefusedForm"] | null;
                 /** @description The runs that it works on. */
                 runs: number[];
                 /**
@@ -952,7 +966,7 @@ export interface components {
                  * @description The number of its units.
                  */
                 units: number;
-                /** @description The version of the program. */
+                /** @description The version of the program; empty if a broker that is refused has not told it. */
                 version: string;
             }[];
             /** @description The value of `after` with which the list goes on; none at the end. A page may have few items, or none, and the list go on. */
@@ -1359,6 +1373,24 @@ export interface components {
             error?: string | null;
             /** @description True if requests are answered, and the ledger works. */
             is_ready: boolean;
+        };
+        /** @description The forms of messages of a broker that is refused. */
+        RefusedForm: {
+            /**
+             * Format: int64
+             * @description The form that the broker speaks.
+             */
+            form: number;
+            /**
+             * Format: int64
+             * @description The form that the control plane speaks.
+             */
+            own_form: number;
+            /**
+             * Format: int64
+             * @description The moment since which it is refused, in milliseconds since 1970.
+             */
+            since_ms: number;
         };
         /** @description A relationship to make, or its new form. */
         RelationshipInput: {

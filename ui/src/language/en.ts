@@ -96,6 +96,7 @@ export const en = {
   'state.draining': 'Draining',
   'state.ending': 'Stopping',
   'state.away': 'Offline',
+  'state.refused': 'Refused',
 
   'verb.copy': 'Copy',
   'verb.sync': 'Sync',
@@ -517,6 +518,9 @@ export const en = {
   'brokers.empty': 'No broker has reported yet. Start one on a machine that reaches the locations: hakobu broker.',
   'broker.seen': 'Last seen',
   'broker.present': 'now',
+  'broker.clock_ahead': 'Its clock is {time} ahead of the control plane’s.',
+  'broker.clock_behind': 'Its clock is {time} behind the control plane’s.',
+  'broker.refused': 'It speaks form {form} of the messages, and this control plane form {own}: let both run the same version of hakobu. Refused since {since}.',
   'broker.versions': 'The brokers run different versions: {versions}',
   'broker.drain': 'Drain',
   'broker.undrain': 'Undrain',

@@ -98,6 +98,7 @@ export const ja: Record<keyof typeof en, string> = {
   'state.draining': 'ドレイン中',
   'state.ending': '停止処理中',
   'state.away': 'オフライン',
+  'state.refused': '拒否',
 
   'verb.copy': 'コピー',
   'verb.sync': '同期',
@@ -519,6 +520,9 @@ export const ja: Record<keyof typeof en, string> = {
   'brokers.empty': 'まだどのブローカーからも報告がありません。ロケーションに届くマシンで hakobu broker を起動してください。',
   'broker.seen': '最終報告',
   'broker.present': '現在',
+  'broker.clock_ahead': '時計がコントロールプレーンより {time}進んでいます。',
+  'broker.clock_behind': '時計がコントロールプレーンより {time}遅れています。',
+  'broker.refused': 'メッセージの形式が {form} で、このコントロールプレーンの {own} と異なります。両方の hakobu を同じバージョンにしてください。拒否の開始: {since}',
   'broker.versions': 'ブローカーのバージョンが異なります: {versions}',
   'broker.drain': 'ドレイン',
   'broker.undrain': 'ドレイン解除',

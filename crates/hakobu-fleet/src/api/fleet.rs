@@ -137,7 +137,7 @@ pub async fn list_groups(
         count(group);
     };
     for broker in overview.brokers.values() {
-        let is_away = u64::from(broker.state == BrokerState::Away);
+        let is_away = u64::from(matches!(broker.state, BrokerState::Away | BrokerState::Refused));
         of(&broker.group, &|group| {
             group.brokers += 1 - is_away;
             group.brokers_away += is_away;

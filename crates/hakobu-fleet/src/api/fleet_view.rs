@@ -22,6 +22,19 @@ pub enum BrokerState {
     Ending,
     /// It has not been heard of for a while.
     Away,
+    /// It speaks another form of messages than the control plane, and gets no units.
+    Refused,
+}
+
+/// The forms of messages of a broker that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RefusedForm {
+    /// The form that the broker speaks.
+    pub form: u64,
+    /// The form that the control plane speaks.
+    pub own_form: u64,
+    /// The moment since which it is refused, in milliseconds since 1970.
+    pub since_ms: u64,
 }
 
 /// A broker.
@@ -31,10 +44,13 @@ pub struct BrokerView {
     pub name: String,
     /// The group.
     pub group: String,
-    /// The version of the program.
+    /// The version of the program; empty if a broker that is refused has not told it.
     pub version: String,
     /// The state.
     pub state: BrokerState,
+    /// The forms of messages, if it is refused because of them.
+    #[serde(default)]
+    pub refused: Option<RefusedForm>,
     /// True if it gets no further units, as somebody asked for.
     pub is_draining: bool,
     /// The number of units that it works on at a time; 0 if it is away.
@@ -43,6 +59,10 @@ pub struct BrokerView {
     pub runs: Vec<u64>,
     /// The number of its units.
     pub units: u64,
+    /// The seconds by which its clock is ahead of that of the control plane, or below zero, behind it; none if both agree within
+    /// five seconds, or it has not told its time.
+    #[serde(default)]
+    pub clock_ahead_s: Option<i64>,
     /// The moment at which it was first seen, in milliseconds since 1970.
     pub first_seen_ms: u64,
     /// The moment at which it was last seen, in milliseconds since 1970.

@@ -2,7 +2,7 @@
 
 use hakobu_core::error::Result;
 
-use super::fleet_view::{BrokerState, BrokerView};
+use super::fleet_view::{BrokerState, BrokerView, RefusedForm};
 use super::problem::Problem;
 use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
 use crate::broker::BrokerRecord;
@@ -10,6 +10,7 @@ use crate::errand::ErrandView;
 use crate::ids::{Moment, RelationshipId};
 use crate::leader::{ActiveRun, Leader, LiveBroker};
 use crate::limits_setting::LimitsSetting;
+use crate::message::MESSAGE_VERSION;
 use crate::names::{BrokerName, GroupName};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
@@ -161,10 +162,12 @@ pub fn open_state(run: &RunGlimpse) -> RunState {
 }
 
 fn broker(leader: &Leader, record: &BrokerRecord) -> BrokerView {
-    let live = leader.live_brokers().get(&record.name);
+    let refused = leader.refused_brokers().get(&record.name);
+    let live = leader.live_brokers().get(&record.name).filter(|_| refused.is_none());
     let now_ms = leader.clock().elapsed_ms();
-    let silent_ms = live.map_or(0, |live| now_ms.saturating_sub(live.seen_ms));
-    let last_seen_ms = match live {
+    let seen_ms = live.map(|live| live.seen_ms).or(refused.map(|refused| refused.seen_ms));
+    let silent_ms = seen_ms.map_or(0, |seen_ms| now_ms.saturating_sub(seen_ms));
+    let last_seen_ms = match seen_ms {
         Some(_) => record.last_seen.get().max(leader.clock().moment().get().saturating_sub(silent_ms)),
         None => record.last_seen.get(),
     };
@@ -175,14 +178,31 @@ fn broker(leader: &Leader, record: &BrokerRecord) -> BrokerView {
         name: record.name.to_string(),
         group: record.group.to_string(),
         version: record.version.clone(),
-        state: broker_state(live, record.is_draining, silent_ms),
+        state: match refused {
+            Some(_) => BrokerState::Refused,
+            None => broker_state(live, record.is_draining, silent_ms),
+        },
+        refused: refused.map(|refused| RefusedForm {
+            form: refused.form.into(),
+            own_form: MESSAGE_VERSION.into(),
+            since_ms: refused.since.get(),
+        }),
         is_draining: record.is_draining,
         slots: live.map_or(0, |live| u64::from(live.slots)),
         units: live.map_or(0, |live| live.units.len() as u64),
         runs,
+        clock_ahead_s: live.and_then(LiveBroker::clock_ahead_ms).and_then(told_seconds),
         first_seen_ms: record.first_seen.get(),
         last_seen_ms,
     }
+}
+
+/// The difference of two clocks from which on it is shown, in milliseconds. Messages on their way cause less.
+const CLOCK_TOLERANCE_MS: u64 = 5_000;
+
+/// Returns a difference of clocks in seconds, if people have to know of it.
+fn told_seconds(ahead_ms: i64) -> Option<i64> {
+    (ahead_ms.unsigned_abs() >= CLOCK_TOLERANCE_MS).then(|| (ahead_ms + 500 * ahead_ms.signum()) / 1000)
 }
 
 /// The time after which a silent broker is shown as away, in milliseconds.
@@ -206,4 +226,15 @@ fn broker_state(live: Option<&LiveBroker>, is_draining: bool, silent_ms: u64) ->
 pub fn one_broker(leader: &mut Leader, name: &BrokerName) -> Result<Option<BrokerView>> {
     let record = leader.ledger().broker(name)?;
     Ok(record.map(|record| broker(leader, &record)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_differences_of_clocks_are_not_told() {
+        let told = [0, 4_999, -4_999, 5_000, -5_000, 3_599_700, -3_600_400].map(told_seconds);
+        assert_eq!(told, [None, None, None, Some(5), Some(-5), Some(3600), Some(-3600)]);
+    }
 }

@@ -2,31 +2,50 @@
 
 use hakobu_core::error::{Error, Result};
 
-use super::Leader;
 use super::silent_brokers::SilentBroker;
+use super::{Leader, Then};
+use crate::change::LedgerChange;
 use crate::ids::{RelationshipId, RunId};
 use crate::notification::{Notification, NotificationKind, NotifiedRun};
 use crate::notification_queue::{NotificationQueue, QueuedNotification};
 use crate::notification_setting::NotificationSetting;
+use crate::run_report::RunReport;
 
 /// The silence after which a broker that had units is lost, in milliseconds.
 const LOST_AFTER_MS: u64 = 5 * 60_000;
 impl Leader {
-    /// Sets the queue of notifications. Without one, nobody is told of anything.
+    /// Sets the queue of notifications. Without one, nobody is told of anything. Ends of runs that an earlier leader did not
+    /// tell, or of which it did not learn that they were told, are told again.
     pub fn set_notifications(&mut self, queue: NotificationQueue) {
         self.announcements.queue = Some(queue);
+        if let Err(error) = self.announce_untold() {
+            self.ledger_error = Some(error);
+        }
+    }
+
+    fn announce_untold(&mut self) -> Result<()> {
+        for run in self.ledger.untold_runs()? {
+            let report = self.ledger.report(run)?;
+            let report = report.and_then(|report| serde_json::from_slice::<RunReport>(&report).ok());
+            match self.end_of_run(run, report.and_then(|report| report.error))? {
+                Some(told) => self.announcements.queue.iter().for_each(|queue| queue.put(told.clone())),
+                // Nobody is to be told any more.
+                None => self.pending.push((LedgerChange::TellRun(run), Then::Nothing)),
+            }
+        }
+        Ok(())
     }
 
     /// Tells of a run that has ended. An error of the ledger is kept, as the run has ended all the same.
     pub(super) fn announce_end(&mut self, run: RunId, error: Option<&Error>) {
         let Some(queue) = self.announcements.queue.clone() else { return };
-        match self.end_of_run(run, error) {
+        match self.end_of_run(run, error.map(ToString::to_string)) {
             Ok(told) => told.into_iter().for_each(|told| queue.put(told)),
             Err(error) => self.ledger_error = Some(error),
         }
     }
 
-    fn end_of_run(&mut self, id: RunId, error: Option<&Error>) -> Result<Option<QueuedNotification>> {
+    fn end_of_run(&mut self, id: RunId, reason: Option<String>) -> Result<Option<QueuedNotification>> {
         let Some(row) = self.ledger.run(id)? else { return Ok(None) };
         let (Some(ended), Some(outcome), Some(relationship)) = (row.ended, row.outcome, row.relationship)
         else {
@@ -45,7 +64,7 @@ impl Leader {
         let notification = Notification {
             relationship: Some(name),
             run: Some(run),
-            reason: error.filter(|_| kind == NotificationKind::RunFailed).map(ToString::to_string),
+            reason: reason.filter(|_| kind == NotificationKind::RunFailed),
             ..Notification::new(format!("run-{id}"), kind, ended)
         };
         Ok(Some(QueuedNotification { recipients, notification: notification.bounded() }))

@@ -4,6 +4,7 @@ use hakobu_core::error::Result;
 use hakobu_core::plant::planted;
 use hakobu_core::report::bottleneck_names;
 
+use super::live_broker::NAME_KEPT_MS;
 use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
 use crate::bus::IncomingCall;
 use crate::change::{LedgerChange, UnitResult};
@@ -11,7 +12,7 @@ use crate::ids::{RunId, UnitKey};
 use crate::limits::check_at_most;
 use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
-    UnitProgress, decode,
+    UnitProgress, decode, foreign_call,
 };
 use crate::names::{BrokerName, GroupName};
 use crate::run::STEP_UNITS_MAX;
@@ -22,8 +23,6 @@ use crate::unit_counters::UnitCounters;
 
 /// The maximum number of units of one broker.
 const UNITS_MAX: usize = 256;
-/// The time after which another process may have the name of a broker that is silent, in milliseconds.
-const NAME_KEPT_MS: u64 = 10_000;
 /// The number of open units of a run for each slot of its group that given work is divided up to. There are more only if units
 /// would be too large. Without this bound, units become smaller each time that a part of them is given away.
 const UNITS_A_SLOT: usize = 4;
@@ -38,7 +37,12 @@ impl Leader {
                 send(reply, &LeaderAnswer::Refused(words.to_owned()));
             }
             Ok(call) => self.answer(&group, call, reply),
-            Err(error) => send(reply, &LeaderAnswer::Refused(error.to_string())),
+            Err(error) => {
+                if let Some(foreign) = foreign_call(&bytes) {
+                    self.note_refused(&group, broker, foreign);
+                }
+                send(reply, &LeaderAnswer::Refused(error.to_string()));
+            }
         }
     }
 
@@ -74,6 +78,13 @@ impl Leader {
             }
             BrokerRequest::ErrandDone(answer) => {
                 self.errand_done(group, &broker, *answer);
+                send(reply, &LeaderAnswer::Done);
+            }
+            BrokerRequest::Clock(broker_ms) => {
+                let (now, _) = self.now();
+                if let Some(live) = self.brokers.get_mut(&broker) {
+                    live.take_clock(broker_ms, now);
+                }
                 send(reply, &LeaderAnswer::Done);
             }
             BrokerRequest::Leave => {
@@ -113,6 +124,7 @@ impl Leader {
             live.is_draining = self.is_draining_in_ledger(broker);
             self.brokers.insert(broker.clone(), live);
         }
+        self.refused.remove(broker);
         let mut relationships = std::collections::BTreeSet::new();
         let units = report.units.iter().map(|unit| {
             let lease_ms = as_ms(self.settings.lease);

@@ -1,15 +1,11 @@
 //! Brokers that report, and those that do not any more: what the ledger knows of them.
 
+use super::live_broker::{SILENT_MAX_MS, TELL_EVERY_MS};
 use super::{Leader, LiveBroker, Then};
 use crate::broker::{BrokerSighting, VERSION_BYTES_MAX};
 use crate::change::LedgerChange;
 use crate::limits::shortened;
 use crate::names::BrokerName;
-
-/// The time after which the ledger is told again which brokers are there, in milliseconds: all of them in one transaction.
-const TELL_EVERY_MS: u64 = 10_000;
-/// The time after which a silent broker is no longer among those that are there, in milliseconds.
-const SILENT_MAX_MS: u64 = 60_000;
 
 impl Leader {
     /// Has the ledger keep when a broker last reported.

@@ -16,6 +16,8 @@ use crate::ids::{Epoch, Moment, RelationshipId, Revision, RowNumber, RunId, Unit
 use crate::lease::{ATTEMPTS_MAX, Lease, UnitState};
 use crate::limits::check_at_most;
 use crate::names::BrokerName;
+use crate::notification::NotificationKind;
+use crate::notification_setting::NotificationSetting;
 use crate::relationship::Relationship;
 use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
 use crate::run_phases::count_unit;
@@ -65,9 +67,11 @@ impl<T: Tables> ChangeBatch<'_, T> {
             }
             LedgerChange::PauseRun(run, is_paused) => self.set_in_run(*run, |run| run.is_paused = *is_paused),
             LedgerChange::LimitRun(run, limits) => self.set_in_run(*run, |run| run.limits.clone_from(limits)),
+            LedgerChange::TellRun(run) => self.tables.delete_untold(*run).map(|()| Answer::Done),
             LedgerChange::LimitGroup(group, limits) => {
                 self.tables.set_group_limits(group, limits.as_deref()).map(|()| Answer::Done)
             }
+            LedgerChange::SetMark(name, value) => self.tables.set_mark(name, value).map(|()| Answer::Done),
             LedgerChange::Unit(key, transition) => self.move_unit(*key, transition),
             LedgerChange::Commit { key, broker, epoch, result } => self.commit(*key, broker, *epoch, result),
             LedgerChange::SaveRelationship { replaces: None, now, relationship } => {
@@ -205,9 +209,23 @@ impl<T: Tables> ChangeBatch<'_, T> {
             run.counters.dropped = end.dropped;
         });
         self.tables.insert_report(end.run, &end.report)?;
+        if self.is_to_be_told(end)? {
+            self.tables.insert_untold(end.run)?;
+        }
         // A run that starts in this batch looks for others of its relationship.
         self.write_runs()?;
         Ok(Answer::Done)
+    }
+
+    /// Returns true if the relationship of a run says who is told of this end.
+    fn is_to_be_told(&mut self, end: &RunEnd) -> Result<bool> {
+        let relationship = self.runs.get(&end.run).and_then(|cached| cached.record.relationship);
+        let Some(relationship) = relationship else { return Ok(false) };
+        let record = self.tables.relationship(relationship)?;
+        // One of a later version of the program is not understood here, and nobody is told.
+        let setting = record.and_then(|record| record.relationship.notification);
+        let setting = setting.and_then(|json| NotificationSetting::parse(&json).ok());
+        Ok(setting.is_some_and(|setting| setting.tells(NotificationKind::of_outcome(end.outcome))))
     }
 
     fn set_in_run(&mut self, run: RunId, set: impl FnOnce(&mut RunRow)) -> Result<Answer> {

@@ -34,6 +34,7 @@ pub struct MemoryLedger {
     last_audit: RowNumber,
     runs: BTreeMap<RunId, RunRow>,
     reports: BTreeMap<RunId, Vec<u8>>,
+    untold: BTreeSet<RunId>,
     units: BTreeMap<UnitId, MemoryUnit>,
     committed: BTreeMap<UnitKey, Epoch>,
     open_directories: BTreeMap<(RunId, DirectoryKey), Vec<u8>>,
@@ -42,6 +43,7 @@ pub struct MemoryLedger {
     relationships: BTreeMap<RelationshipId, RelationshipRecord>,
     brokers: BTreeMap<BrokerName, BrokerRecord>,
     group_limits: BTreeMap<GroupName, String>,
+    marks: BTreeMap<String, String>,
     tokens: BTreeMap<TokenId, TokenRecord>,
     audit: BTreeMap<RowNumber, AuditRecord>,
 }
@@ -272,6 +274,14 @@ impl Ledger for MemoryLedger {
         Ok(self.group_limits.clone().into_iter().collect())
     }
 
+    fn untold_runs(&mut self) -> Result<Vec<RunId>> {
+        Ok(self.untold.iter().copied().collect())
+    }
+
+    fn mark(&mut self, name: &str) -> Result<Option<String>> {
+        Ok(self.marks.get(name).cloned())
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         Ok(self.tokens.values().cloned().collect())
     }
@@ -448,6 +458,21 @@ impl Tables for MemoryLedger {
             Some(limits) => self.group_limits.insert(group.clone(), limits.to_owned()),
             None => self.group_limits.remove(group),
         };
+        Ok(())
+    }
+
+    fn insert_untold(&mut self, run: RunId) -> Result<()> {
+        self.untold.insert(run);
+        Ok(())
+    }
+
+    fn delete_untold(&mut self, run: RunId) -> Result<()> {
+        self.untold.remove(&run);
+        Ok(())
+    }
+
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()> {
+        self.marks.insert(name.to_owned(), value.to_owned());
         Ok(())
     }
 

@@ -18,7 +18,7 @@ pub const LEDGER_FILE: &str = "ledger.sqlite";
 /// The permissions of a directory that is made.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// The place of a ledger, as `--ledger` names it. None of its forms has a password.
+/// The place of a ledger. None of its forms has a password.
 #[derive(Clone, Debug)]
 pub enum LedgerPlace {
     /// A directory, for one control plane.
@@ -28,21 +28,20 @@ pub enum LedgerPlace {
 }
 
 impl LedgerPlace {
-    /// Reads the value of `--ledger`.
+    /// Reads the value of `--ledger`: the URL of a database.
     ///
     /// # Errors
-    /// Those of [`PostgresSettings::parse`], and `Usage` for other kinds of URLs.
+    /// Those of [`PostgresSettings::parse`], and `Usage` for anything else. A typing error must not make a ledger of its own.
     pub fn parse(value: &OsStr) -> Result<Self> {
-        let bytes = value.as_encoded_bytes();
-        if PostgresSettings::is_url(bytes) {
-            let url = value.to_str().ok_or_else(|| refused("the URL is not UTF-8"))?;
-            return PostgresSettings::parse(url).map(|settings| Self::Database(Box::new(settings)));
+        if !PostgresSettings::is_url(value.as_encoded_bytes()) {
+            // It may have a password, so it is not repeated.
+            let error = refused("the value of --ledger is no URL that begins with postgres://");
+            return Err(error.hint(
+                "write --ledger postgres://USER@HOST/DATABASE; a ledger in a folder needs --data FOLDER alone",
+            ));
         }
-        // The URL may have a password, so it is not repeated.
-        if bytes.windows(3).any(|part| part == b"://") {
-            return Err(refused("the ledger is in a directory, or at a URL that begins with postgres://"));
-        }
-        Ok(Self::Directory(value.into()))
+        let url = value.to_str().ok_or_else(|| refused("the URL is not UTF-8"))?;
+        PostgresSettings::parse(url).map(|settings| Self::Database(Box::new(settings)))
     }
 
     /// Opens the ledger, which is made if there is none, and asks for the leadership under the name of this control plane. The
@@ -66,6 +65,17 @@ impl LedgerPlace {
                 let leadership = ledger.campaign(name)?;
                 Ok((Box::new(ledger), leadership))
             }
+        }
+    }
+
+    /// Opens the ledger for reading alone.
+    ///
+    /// # Errors
+    /// As for [`LedgerPlace::open`].
+    pub fn reader(&self) -> Result<Box<dyn Ledger>> {
+        match self {
+            Self::Directory(directory) => Ok(Box::new(SqliteLedger::open(&directory.join(LEDGER_FILE))?)),
+            Self::Database(settings) => Ok(Box::new(PostgresLedger::open(settings)?)),
         }
     }
 
@@ -130,13 +140,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_directory_or_a_database() {
+    fn only_the_url_of_a_database_can_be_named() {
         let parse = |value: &str| LedgerPlace::parse(OsStr::new(value));
-        assert!(matches!(parse("postgres/x").unwrap(), LedgerPlace::Directory(_)));
-        let database = parse("postgresql://joe:sesame@h/d").unwrap();
+        let database = parse("postgresql://joe@h/d").unwrap();
         assert_eq!(database.to_string(), "postgres://joe@h:5432/d");
-        let error = parse("mysql://joe:sesame@h/d").unwrap_err();
-        assert!(error.kind == ErrorKind::Usage && !error.to_string().contains("sesame"), "{error}");
+        for wrong in ["mysql://joe:sesame@h/d", "postgres:/joe:sesame@h/d", "Postgres://h/d", "/srv/x", ""] {
+            let error = parse(wrong).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Usage, "{wrong}");
+            let words = error.to_string();
+            assert!(words.contains("postgres://USER@HOST/DATABASE") && !words.contains("sesame"), "{words}");
+        }
         let error = database.back_up(Path::new("/b")).unwrap_err().to_string();
         assert!(error.contains("pg_dump") && !error.contains("sesame"), "{error}");
     }

@@ -28,6 +28,9 @@ pub(super) trait Tables {
     /// Replaces a run that exists.
     fn update_run(&mut self, run: &RunRow) -> Result<()>;
     fn insert_report(&mut self, run: RunId, report: &[u8]) -> Result<()>;
+    /// Adds a run that has ended to those whose end is not told.
+    fn insert_untold(&mut self, run: RunId) -> Result<()>;
+    fn delete_untold(&mut self, run: RunId) -> Result<()>;
 
     fn insert_unit(&mut self, run: RunId, state: &UnitState, work: &[u8]) -> Result<UnitId>;
     fn unit(&mut self, key: UnitKey) -> Result<Option<UnitRecord>>;
@@ -59,6 +62,9 @@ pub(super) trait Tables {
 
     /// Replaces the limits of a group, or removes them.
     fn set_group_limits(&mut self, group: &GroupName, limits: Option<&str>) -> Result<()>;
+
+    /// Adds or replaces a mark.
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()>;
 
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId>;
     fn token(&mut self, hash: &TokenHash) -> Result<Option<TokenRecord>>;

@@ -67,6 +67,8 @@ cases!(
     packs_that_are_given_up_are_failures,
     brokers_are_seen_and_drained,
     limits_of_groups_are_replaced_and_removed,
+    marks_are_replaced,
+    ends_that_are_to_be_told_are_kept_until_they_are,
     tokens_are_used_and_end,
     the_audit_log_has_the_outcome,
     a_change_that_is_malformed_changes_nothing,
@@ -555,6 +557,47 @@ fn limits_of_groups_are_replaced_and_removed(ledger: &mut dyn Ledger) {
         assert_eq!(apply(ledger, limit(&one, None)), LedgerAnswer::Done);
     }
     assert_eq!(ledger.group_limits().unwrap(), both[1..]);
+}
+
+fn ends_that_are_to_be_told_are_kept_until_they_are(ledger: &mut dyn Ledger) {
+    let told = r#"{"version":1,"kinds":["run_failed"],"mail_to":["a@b.org"]}"#;
+    let LedgerChange::SaveRelationship { now, mut relationship, .. } = save("told", None) else { panic!() };
+    relationship.notification = Some(told.to_owned());
+    let change = LedgerChange::SaveRelationship { replaces: None, now, relationship };
+    let LedgerAnswer::RelationshipSaved(of, _) = apply(ledger, change) else { panic!() };
+    let LedgerAnswer::RelationshipSaved(silent, _) = apply(ledger, save("silent", None)) else { panic!() };
+    let mut ended = |of: Option<RelationshipId>, outcome| {
+        let LedgerChange::StartRun(mut run) = new_run(vec![work(&["a"])]) else { panic!() };
+        run.relationship = of;
+        let LedgerAnswer::RunStarted(run) = apply(ledger, LedgerChange::StartRun(run)) else { panic!() };
+        assert_eq!(apply(ledger, end(run, outcome)), LedgerAnswer::Done);
+        (run, ledger.untold_runs().unwrap())
+    };
+    for (of, outcome) in
+        [(None, RunOutcome::Failed), (Some(silent), RunOutcome::Failed), (Some(of), RunOutcome::Cancelled)]
+    {
+        assert!(ended(of, outcome).1.is_empty());
+    }
+    let (first, untold) = ended(Some(of), RunOutcome::Failed);
+    assert_eq!(untold, [first]);
+    let (second, untold) = ended(Some(of), RunOutcome::Failed);
+    assert_eq!(untold, [first, second]);
+    for _twice in 0..2 {
+        assert_eq!(apply(ledger, LedgerChange::TellRun(first)), LedgerAnswer::Done);
+    }
+    assert_eq!(ledger.untold_runs().unwrap(), [second]);
+}
+
+fn marks_are_replaced(ledger: &mut dyn Ledger) {
+    assert_eq!(ledger.mark("key").unwrap(), None);
+    for value in ["one", "two"] {
+        let changes = ["key", "other"].map(|name| LedgerChange::SetMark(name, format!("{name} {value}")));
+        assert_eq!(ledger.apply(&changes).unwrap(), [LedgerAnswer::Done, LedgerAnswer::Done]);
+        assert_eq!(ledger.mark("key").unwrap(), Some(format!("key {value}")));
+    }
+    assert_eq!(ledger.mark("other").unwrap(), Some("other two".to_owned()));
+    let long = LedgerChange::SetMark("key", "x".repeat(2000));
+    assert_eq!(ledger.apply(&[long]).unwrap_err().kind, ErrorKind::Usage);
 }
 
 fn tokens_are_used_and_end(ledger: &mut dyn Ledger) {

@@ -1,7 +1,9 @@
 //! Several control planes with one ledger in PostgreSQL: who leads, and that nothing else writes.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -332,15 +334,24 @@ fn passwords_are_in_no_message() {
     server.sql("CREATE USER joe PASSWORD 'sesame'").unwrap();
     server.sql("CREATE DATABASE d OWNER joe").unwrap();
     let port = server.port();
-    let url =
-        |password: &str, database: &str| format!("postgres://joe:{password}@127.0.0.1:{port}/{database}");
+    let folder = tempfile::tempdir().unwrap();
+    // As in ~/.pgpass. The URL itself has none.
+    let file = |password: &str| {
+        let file = folder.path().join(password.len().to_string() + &password[..3]);
+        fs::write(&file, format!("*:*:*:joe:{password}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        format!("passfile={}", file.display())
+    };
+    let url = |password: &str, database: &str| {
+        format!("postgres://joe@127.0.0.1:{port}/{database}?{}", file(password))
+    };
     let (ledger, _leadership) = leading(&url("sesame", "d"));
     assert_eq!(ledger.place(), format!("postgres://joe@127.0.0.1:{port}/d"));
     for (url, kind) in [
         (url("seesaw", "d"), ErrorKind::Unauthenticated),
         (url("sesame", "nothing"), ErrorKind::NotFound),
-        (format!("postgres://joe:sesame@127.0.0.1:{port}/d?sslmode=require"), ErrorKind::Io),
-        ("postgres://joe:sesame@127.0.0.1:1/d".to_owned(), ErrorKind::ConnectionLost),
+        (format!("{}&sslmode=require", url("sesame", "d")), ErrorKind::Io),
+        (format!("postgres://joe@127.0.0.1:1/d?{}", file("sesame")), ErrorKind::ConnectionLost),
     ] {
         let error = PostgresLedger::open(&settings(&url)).unwrap_err();
         let words = format!("{error} {error:?} {:?}", settings(&url));

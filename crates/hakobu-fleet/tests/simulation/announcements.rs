@@ -1,6 +1,7 @@
 //! People are told of runs that end and of brokers that are silent, each once.
 
-use hakobu_fleet::ids::UnitKey;
+use hakobu_fleet::change::LedgerChange;
+use hakobu_fleet::ids::{RunId, UnitKey};
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::message::{BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer};
 use hakobu_fleet::names::BrokerName;
@@ -44,6 +45,30 @@ fn run_with_broker(world: &mut World) {
     call(world, BrokerRequest::Report(report()));
     let leased = call(world, BrokerRequest::Lease { offered: Vec::<UnitKey>::new() });
     assert!(matches!(leased, LeaderAnswer::Leases(_)), "{leased:?}");
+}
+
+#[test]
+fn the_end_of_a_run_is_told_again_until_it_is_known_to_be_told() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    let mut queued = listen(&mut world);
+    save_with(&mut world, r#"{"version":1,"cron":"5 8 * * *"}"#, Some(EVERY_KIND));
+    assert_eq!(pass(&mut world, 6), [1]);
+    end(&mut world, 1);
+    assert_eq!(told(&mut queued).len(), 1);
+    // The control plane is killed before that is delivered, twice.
+    for _ in 0..2 {
+        world.kill_leader();
+        let mut queued = listen(&mut world);
+        let again = told(&mut queued);
+        assert_eq!(again.len(), 1);
+        assert_eq!((again[0].kind, again[0].id.as_str()), (NotificationKind::RunCancelled, "run-1"));
+    }
+    let change = LedgerChange::TellRun(RunId::new(1).unwrap());
+    world.leader().change(change, Box::new(|answer| drop(answer.unwrap())));
+    world.leader().flush();
+    world.kill_leader();
+    let mut queued = listen(&mut world);
+    assert!(told(&mut queued).is_empty());
 }
 
 #[test]

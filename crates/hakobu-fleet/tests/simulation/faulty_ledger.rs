@@ -169,6 +169,14 @@ impl Ledger for FaultyLedger {
         self.read()?.group_limits()
     }
 
+    fn untold_runs(&mut self) -> Result<Vec<RunId>> {
+        self.read()?.untold_runs()
+    }
+
+    fn mark(&mut self, name: &str) -> Result<Option<String>> {
+        self.read()?.mark(name)
+    }
+
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
         self.ledger.tokens()
     }

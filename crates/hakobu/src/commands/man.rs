@@ -25,7 +25,8 @@ pub fn man(verb: Option<&str>) -> u8 {
 /// # Errors
 /// None that is known; the page is written to memory.
 pub fn page(verb: Option<&str>) -> Option<io::Result<Vec<u8>>> {
-    let mut program = cli::command().mut_subcommand("copy", |copy| copy.override_usage(COPY_USAGE));
+    let program = cli::with_all_options(cli::command());
+    let mut program = program.mut_subcommand("copy", |copy| copy.override_usage(COPY_USAGE));
     program.build();
     let command = match verb {
         None => program,

@@ -329,6 +329,17 @@ fn every_step_of_an_error_is_translated() {
 }
 
 #[test]
+fn only_steps_are_among_the_steps() {
+    // Others would not be found in messages.
+    let is_other = |entry: &CatalogEntry| {
+        let is_step = entry.english.split(' ').next().is_some_and(|word| word.ends_with("ing"));
+        entry.section == "steps" && !is_step && !SOURCE_TEXTS.steps.contains(entry.english)
+    };
+    let others: Vec<_> = entries(FILE).into_iter().filter(is_other).map(|entry| entry.english).collect();
+    assert!(others.is_empty(), "move these to the section [messages] of ja.txt: {others:#?}");
+}
+
+#[test]
 fn messages_of_the_system_are_those_of_this_system() {
     let message = |number| std::io::Error::from_raw_os_error(number).to_string();
     let messages: BTreeSet<_> = (1..150)

@@ -133,6 +133,16 @@ fn brokers_go_on_while_the_control_plane_is_away() {
 }
 
 #[test]
+fn a_standby_with_another_key_file_does_not_wait() {
+    let database = PostgresServer::start().unwrap();
+    let fleet = SmallFleet::start_with(30, 0, &["--ledger", &database.url()]);
+    // It makes a key in its own folder.
+    let mut standby = fleet.control.start_standby(&fleet.path("standby"), &["--name", "standby"]);
+    assert_eq!(standby.wait().code(), Some(6), "{}", standby.log());
+    assert!(standby.log().contains("it was last led with the key"), "{}", standby.log());
+}
+
+#[test]
 fn a_standby_leads_soon_after_the_leader_was_killed() {
     let database = PostgresServer::start().unwrap();
     let url = database.url();
@@ -143,7 +153,8 @@ fn a_standby_leads_soon_after_the_leader_was_killed() {
     let run = fleet.start_slowly();
     fleet.wait_for_work(run, "b0");
     fleet.wait_for_work(run, "b1");
-    wait_until("the standby", SOON, || standby.log().contains("this one waits"));
+    wait_until("the standby", SOON, || standby.log().contains("\" leads, and this one waits"));
+    assert!(!standby.log().contains("no control plane is known to lead"), "{}", standby.log());
     fleet.control.kill();
     let killed = Instant::now();
     fleet.control.fail_over(standby);

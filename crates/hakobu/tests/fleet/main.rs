@@ -11,6 +11,8 @@ mod relay;
 mod secret_search;
 mod small_fleet;
 mod store_errands;
+mod strangers;
 mod streams;
+mod systemd;
 #[path = "../../../hakobu-fleet/tests/copies/trees.rs"]
 mod trees;

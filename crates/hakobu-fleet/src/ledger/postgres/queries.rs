@@ -13,7 +13,7 @@ use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
-    UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, group_limits,
+    UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, group_limits, id,
     relationship_record, run_row, token_record, unit_record,
 };
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
@@ -222,6 +222,14 @@ impl Ledger for PostgresLedger {
     fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>> {
         let sql = "SELECT broker_group, limits FROM group_limits ORDER BY broker_group";
         self.list(sql, values![], |row| group_limits(row))
+    }
+
+    fn untold_runs(&mut self) -> Result<Vec<RunId>> {
+        self.list("SELECT run FROM untold_run ORDER BY run", values![], |row| id(row, 0))
+    }
+
+    fn mark(&mut self, name: &str) -> Result<Option<String>> {
+        self.first("SELECT value FROM mark WHERE name = $1", values![name.to_owned()], |row| column(row, 0))
     }
 
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {

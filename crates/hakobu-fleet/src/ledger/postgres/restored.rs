@@ -36,6 +36,8 @@ fn mark(thread: &mut SessionThread, now: Moment) -> Result<()> {
             "UPDATE unit SET epoch = ledger.first_epoch, broker = NULL, deadline = NULL FROM ledger",
             values![],
         ),
+        // Its key file may be lost: the next leader says with which it goes on.
+        SqlRequest::new("DELETE FROM mark WHERE name = 'key'", values![]),
         SqlRequest::new("COMMIT", values![]),
     ];
     thread.send(RESTORING, requests).map(drop)

@@ -13,6 +13,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use super::tls::{TlsFiles, client_config};
+use crate::private_file::is_open_to_others;
 
 const DURING: &str = "reading the URL of the ledger";
 /// The parameters that the library knows and a ledger may have.
@@ -63,11 +64,11 @@ impl PostgresSettings {
         value.starts_with(b"postgres://") || value.starts_with(b"postgresql://")
     }
 
-    /// Reads a URL, with the password from `PGPASSWORD`, or from the file that `passfile` or `PGPASSFILE` names, or from
-    /// `~/.pgpass`.
+    /// Reads a URL without a password, which is from `PGPASSWORD`, or from the file that `passfile` or `PGPASSFILE` names, or
+    /// from `~/.pgpass`.
     ///
     /// # Errors
-    /// `Usage` if it is malformed or asks for something that is not possible, and those of reading the files.
+    /// `Usage` if it is malformed, has a password, or asks for something that is not possible, and those of reading the files.
     pub fn parse(url: &str) -> Result<Self> {
         Self::parse_with(url, &|name| std::env::var_os(name))
     }
@@ -78,16 +79,20 @@ impl PostgresSettings {
         let mut config: Config = rest.parse().map_err(|_| {
             refused("it is malformed").hint(
                 "postgres://USER@HOST:PORT/DATABASE is its form; \
-                 \"@\", \":\", \"/\" and \"?\" in names and passwords are written %40, %3A, %2F and %3F",
+                 \"@\", \":\", \"/\" and \"?\" in names are written %40, %3A, %2F and %3F",
             )
         })?;
+        if config.get_password().is_some() {
+            return Err(refused("the URL holds a password").hint(
+                "others on this machine see the arguments of programs: write the password into ~/.pgpass, into a file that \
+                 PGPASSFILE or passfile= names, or into PGPASSWORD",
+            ));
+        }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host_path(SOCKETS);
         }
         let home = variable("HOME").map(PathBuf::from);
-        if config.get_password().is_none()
-            && let Some(password) = password(&config, &own, home.as_deref(), variable)?
-        {
+        if let Some(password) = password(&config, &own, home.as_deref(), variable)? {
             config.password(password);
         }
         let tls = if wants_tls(&own, is_local(&config))? {
@@ -217,7 +222,7 @@ fn files(own: &OwnParameters, home: Option<&Path>) -> Result<TlsFiles> {
     Ok(TlsFiles { roots, own })
 }
 
-/// Returns the password that the URL does not have.
+/// Returns the password.
 fn password(
     config: &Config,
     own: &OwnParameters,
@@ -241,7 +246,7 @@ fn password(
         Err(error) => return Err(failed(error)),
     };
     let mode = fs::metadata(&file).map_err(failed)?.permissions().mode();
-    if mode & 0o077 != 0 {
+    if is_open_to_others(&file, mode) {
         let error = Error::new(ErrorKind::Usage, DURING, "others may read the password file");
         return Err(error.at(file.as_os_str().as_encoded_bytes()).hint("chmod 600 makes it yours alone"));
     }
@@ -340,12 +345,16 @@ mod tests {
 
     #[test]
     fn no_form_shows_a_password() {
-        let settings = parse("postgres://joe:se%2Fsame@h:77/d?options=-csearch_path%3Dx").unwrap();
+        let url = "postgres://joe@h:77/d?options=-csearch_path%3Dx";
+        let variable = |name: &str| (name == "PGPASSWORD").then(|| "sesame".into());
+        let settings = PostgresSettings::parse_with(url, &variable).unwrap();
         assert_eq!(settings.place(), "postgres://joe@h:77/d");
         assert!(!format!("{settings:?}").contains("same"), "{settings:?}");
-        assert_eq!(settings.config.get_password(), Some(&b"se/same"[..]));
+        assert_eq!(settings.config.get_password(), Some(&b"sesame"[..]));
         assert!(settings.config.get_options().unwrap().ends_with(" -csearch_path=x"));
         for wrong in [
+            "postgres://joe:sesame@h:77/d",
+            "postgres://joe@h/d?password=sesame",
             "postgres://joe:sesame@h:x/d",
             "postgres://joe:se?same@h/d",
             "postgres://joe:se?same",
@@ -355,6 +364,8 @@ mod tests {
             let error = parse(wrong).map(|_| ()).unwrap_err().to_string();
             assert!(!error.contains("same") || wrong.contains("sesame=1"), "{error}");
         }
+        let error = parse("postgres://joe:sesame@h/d").unwrap_err();
+        assert!(error.kind == ErrorKind::Usage && error.to_string().contains("PGPASSFILE"), "{error}");
     }
 
     #[test]

@@ -364,6 +364,22 @@ impl Tables for PostgresTransaction<'_> {
         Ok(())
     }
 
+    fn insert_untold(&mut self, run: RunId) -> Result<()> {
+        self.execute("INSERT INTO untold_run VALUES ($1) ON CONFLICT DO NOTHING", values![run.signed()]);
+        Ok(())
+    }
+
+    fn delete_untold(&mut self, run: RunId) -> Result<()> {
+        self.execute("DELETE FROM untold_run WHERE run = $1", values![run.signed()]);
+        Ok(())
+    }
+
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()> {
+        let sql = "INSERT INTO mark VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        self.execute(sql, values![name.to_owned(), storable(value)]);
+        Ok(())
+    }
+
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId> {
         let sql = "INSERT INTO token (hash, label, role, created, expires, is_single_use) VALUES ($1, $2, $3, $4, $5, $6)";
         let values = values![

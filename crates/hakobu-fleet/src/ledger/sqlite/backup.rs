@@ -66,6 +66,8 @@ pub fn restore(backup: &Path, ledger: &Path, now: Moment) -> Result<()> {
                 let sql = "UPDATE unit SET epoch = ?, broker = NULL, deadline = NULL";
                 transaction.execute(sql, params![next.signed()])
             })
+            // Its key file may be lost: the next leader says with which it goes on.
+            .and_then(|_| transaction.execute("DELETE FROM mark WHERE name = 'key'", []))
             .map_err(failed)?;
         transaction.commit().map_err(failed)
     })

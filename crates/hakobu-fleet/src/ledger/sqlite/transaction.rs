@@ -298,6 +298,18 @@ impl Tables for OpenTransaction<'_> {
         }
     }
 
+    fn insert_untold(&mut self, run: RunId) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO untold_run VALUES (?)", [run.signed()])
+    }
+
+    fn delete_untold(&mut self, run: RunId) -> Result<()> {
+        self.execute("DELETE FROM untold_run WHERE run = ?", [run.signed()])
+    }
+
+    fn set_mark(&mut self, name: &str, value: &str) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO mark VALUES (?, ?)", [name, value])
+    }
+
     fn insert_token(&mut self, token: &NewToken) -> Result<TokenId> {
         let sql = "INSERT INTO token (hash, label, role, created, expires, is_single_use) VALUES (?, ?, ?, ?, ?, ?)";
         let values = params![

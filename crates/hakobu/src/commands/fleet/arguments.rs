@@ -110,6 +110,12 @@ pub struct LoginToFleet {
     /// Address of the control plane
     #[arg(value_name = "URL")]
     pub url: String,
+
+    /// Name under which you act [default: USER@HOST]
+    ///
+    /// The audit log has it, and relationships that you add have it as their owner
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 /// The text below the help.

@@ -1,11 +1,15 @@
 //! `fleet brokers`.
 
+use std::time::Duration;
+
 use hakobu_core::error::Result;
 use hakobu_fleet::api::fleet_view::BrokerView;
 use hakobu_fleet::client::{FleetClient, escaped};
 
 use super::arguments::BrokersVerb;
-use super::printing::{json_lines, name_of, table, time};
+use super::printing::{json_lines, state_name, table, time};
+use crate::language::Language;
+use crate::translation::localized;
 
 /// The maximum number of brokers that are listed.
 const LISTED_MAX: usize = 10_000;
@@ -27,16 +31,55 @@ pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> R
                 [
                     broker.name.clone(),
                     broker.group.clone(),
-                    name_of(&broker.state),
+                    state_name(&broker.state),
                     format!("{}/{}", broker.units, broker.slots),
                     broker.version.clone(),
                     time(Some(broker.last_seen_ms)),
                 ]
             });
-            Ok(table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "LAST SEEN"], rows))
+            let mut shown = table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "LAST SEEN"], rows);
+            let language = Language::from_environment();
+            let remarks =
+                brokers.iter().flat_map(|broker| [refusal(broker, language), clock(broker, language)]);
+            let remarks: Vec<_> = remarks.flatten().collect();
+            if !remarks.is_empty() {
+                shown.push_str(&format!("\n{}\n", remarks.join("\n")));
+            }
+            Ok(shown)
         }
         BrokersVerb::Drain { name } => order("POST", name, "/drain"),
         BrokersVerb::Undrain { name } => order("POST", name, "/undrain"),
         BrokersVerb::Forget { name } => order("DELETE", name, ""),
     }
+}
+
+/// Describes why a broker is refused, if it is.
+fn refusal(broker: &BrokerView, language: Language) -> Option<String> {
+    let refused = broker.refused?;
+    Some(localized!(
+        language,
+        "{} is refused since {}: it speaks form {} of the messages, and the control plane form {}; let both run the same version \
+         of hakobu",
+        broker.name,
+        time(Some(refused.since_ms)),
+        refused.form,
+        refused.own_form,
+    ))
+}
+
+/// Describes the clock of a broker, if it is wrong or that of the control plane is.
+fn clock(broker: &BrokerView, language: Language) -> Option<String> {
+    let ahead_s = broker.clock_ahead_s?;
+    let difference = language.duration(Duration::from_secs(ahead_s.unsigned_abs()));
+    Some(match ahead_s > 0 {
+        true => localized!(
+            language,
+            "the clock of {} is {} ahead of the control plane's",
+            broker.name,
+            difference
+        ),
+        false => {
+            localized!(language, "the clock of {} is {} behind the control plane's", broker.name, difference)
+        }
+    })
 }

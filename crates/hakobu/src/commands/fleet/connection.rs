@@ -30,7 +30,7 @@ impl FleetConnection {
     /// Returns a client of the control plane.
     ///
     /// # Errors
-    /// `Usage` if nothing names it, and those of files.
+    /// `Usage` if nothing names it, or there is no token for it, and those of files.
     pub fn client(&self) -> Result<FleetClient> {
         let kept = FleetLogin::load()?;
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -51,7 +51,14 @@ impl FleetConnection {
         };
         let authorities = self.tls_ca.as_ref().or(kept.as_ref().and_then(|kept| kept.tls_ca.as_ref()));
         let authorities = authorities.map(|file| read_file(file)).transpose()?;
-        FleetClient::new(&server, token, authorities.as_deref())
+        let has_token = !token.expose().is_empty();
+        let client = FleetClient::new(&server, token, authorities.as_deref())?;
+        if !has_token {
+            let error = Error::new(ErrorKind::Usage, "asking the control plane", "there is no token for it");
+            let hint = format!("use hakobu fleet login {server}, --token-file FILE, or HAKOBU_FLEET_TOKEN");
+            return Err(error.at(server).hint(hint));
+        }
+        Ok(client)
     }
 }
 

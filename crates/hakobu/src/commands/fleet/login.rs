@@ -19,16 +19,26 @@ const VALID_FOR_S: u64 = 90 * 86_400;
 const TOKEN_BYTES_MAX: u64 = 4096;
 
 /// Keeps an address and a token. A token with the role admin is exchanged for one of this login, so that one that is valid once
-/// can be used as well.
+/// can be used as well, and that it has the name of whoever signs in.
 pub(super) fn login(typed: &LoginToFleet, connection: &FleetConnection) -> Result<()> {
+    if typed.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
+        let error = Error::new(ErrorKind::Usage, "keeping the login", "the name is empty");
+        return Err(error.hint("name a person or a group with --as NAME, or leave it out"));
+    }
     let token = match &connection.token_file {
         Some(file) => token_in(&read_file(file)?),
         None => typed_token()?,
     };
+    if token.expose().is_empty() {
+        let error = Error::new(ErrorKind::Usage, "reading the token", "it is empty");
+        return Err(
+            error.hint("hakobu serve shows one when it starts; paste it, or name a file with --token-file")
+        );
+    }
     let authorities = connection.tls_ca.as_deref().map(read_file).transpose()?;
     let text = String::from_utf8_lossy(token.expose()).into_owned();
     let client = FleetClient::new(&typed.url, token, authorities.as_deref())?;
-    let label = format!("login {}", machine_name());
+    let label = typed.name.clone().unwrap_or_else(own_name);
     let input =
         TokenInput { label, role: TokenRole::Admin, valid_for_s: Some(VALID_FOR_S), is_single_use: false };
     let token = match client.send::<TokenSecret>("POST", "/api/v1/tokens", &input) {
@@ -60,6 +70,10 @@ fn typed_token() -> Result<SecretBytes> {
     Ok(token_in(&bytes))
 }
 
-fn machine_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+/// Returns the name of the user at this machine.
+fn own_name() -> String {
+    let named = ["SUDO_USER", "LOGNAME", "USER"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let user = named.into_iter().find(|name| !name.is_empty());
+    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    format!("{user}@{}", rustix::system::uname().nodename().to_string_lossy())
 }

@@ -7,17 +7,44 @@ use hakobu_fleet::api::byte_text::ByteText;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
+use crate::language::Language;
 use crate::render::json::{one_line, pretty};
+use crate::translation::phrase;
 
 /// The cell for an absent value.
 pub(super) const NOTHING: &str = "-";
 
-/// Returns a table with columns that stand below each other.
+/// The states of relationships, runs and brokers.
+const STATES: [&str; 13] = [
+    "busy",
+    "idle",
+    "draining",
+    "ending",
+    "away",
+    "refused",
+    "running",
+    "paused",
+    "failed",
+    "partial",
+    "complete",
+    "cancelled",
+    "new",
+];
+
+/// Returns a table with columns that stand below each other. Headings are in the language of the user.
 pub(super) fn table<const N: usize>(
     headings: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let mut all = vec![headings.map(str::to_owned)];
+    table_in(Language::from_environment(), headings, rows)
+}
+
+fn table_in<const N: usize>(
+    language: Language,
+    headings: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut all = vec![headings.map(|heading| phrase(language, heading))];
     // A name must not break lines or colors.
     all.extend(rows.into_iter().map(|row| row.map(|cell| lossy(cell.as_bytes()))));
     let width = |column: usize| all.iter().map(|row| row[column].width()).max().unwrap_or(0);
@@ -82,6 +109,21 @@ pub(super) fn count(count: u64) -> String {
     format_count(count)
 }
 
+/// Returns a line with a named value. The name is in the language of the user.
+pub(super) fn field(name: &str, columns: usize, value: &str) -> String {
+    let name = phrase(Language::from_environment(), name);
+    format!("{name}{} {value}\n", " ".repeat(columns.saturating_sub(name.width())))
+}
+
+/// Returns the name of a state in the language of the user.
+pub(super) fn state_name(state: &impl Serialize) -> String {
+    let name = name_of(state);
+    match STATES.contains(&&*name) {
+        true => phrase(Language::from_environment(), &name),
+        false => name,
+    }
+}
+
 /// Returns the name of a state as in JSON.
 pub(super) fn name_of(state: &impl Serialize) -> String {
     serde_json::to_value(state).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
@@ -95,7 +137,9 @@ mod tests {
     fn columns_stand_below_each_other_and_names_do_no_harm() {
         let rows =
             [["a\u{1b}[2J".to_owned(), "x".to_owned()], ["\u{904b}\u{3076}".to_owned(), String::new()]];
-        let shown = table(["NAME", "STATE"], rows);
+        let shown = table_in(Language::En, ["NAME", "STATE"], rows.clone());
         assert_eq!(shown, "NAME        STATE\na\\u{1b}[2J  x\n\u{904b}\u{3076}\n");
+        let shown = table_in(Language::Ja, ["NAME", "STATE"], rows);
+        assert_eq!(shown, "名前        状態\na\\u{1b}[2J  x\n\u{904b}\u{3076}\n");
     }
 }

@@ -15,7 +15,7 @@ use hakobu_fleet::schedule::{MissedStart, SCHEDULE_VERSION, ScheduleSetting};
 use super::arguments::{ListArguments, RelationshipSettings, RelationshipsVerb};
 use super::connection::read_file;
 use super::limits::read_limits;
-use super::printing::{NOTHING, json_lines, json_object, name_of, table, text, time};
+use super::printing::{NOTHING, field, json_lines, json_object, state_name, table, text, time};
 use super::request::request;
 use crate::{messages, output};
 
@@ -119,7 +119,7 @@ fn list(client: &FleetClient, typed: &ListArguments, json: bool) -> Result<Strin
         [
             one.name.clone(),
             one.group.clone(),
-            name_of(&one.state),
+            state_name(&one.state),
             last.map_or_else(|| NOTHING.to_owned(), |run| run.id.to_string()),
             time(last.map(|run| run.started_ms)),
             time(one.next_start_ms),
@@ -228,7 +228,7 @@ fn shown(view: &RelationshipView, json: bool) -> Result<String> {
         ("id", view.id.to_string()),
         ("group", input.group.clone()),
         ("owner", input.owner.clone()),
-        ("state", name_of(&view.state)),
+        ("state", state_name(&view.state)),
         (
             "command",
             hakobu_core::shell::quote_all(
@@ -242,5 +242,5 @@ fn shown(view: &RelationshipView, json: bool) -> Result<String> {
         ("last run", last.map_or_else(|| NOTHING.to_owned(), |run| run.id.to_string())),
         ("changed", time(Some(view.changed_ms))),
     ];
-    Ok(rows.iter().map(|(name, value)| format!("{name:<11} {value}\n")).collect())
+    Ok(rows.iter().map(|(name, value)| field(name, 11, value)).collect())
 }

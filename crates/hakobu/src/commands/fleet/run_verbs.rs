@@ -10,7 +10,9 @@ use hakobu_fleet::client::FleetClient;
 use hakobu_fleet::run_phases::{PhaseState, PhaseView, SkipReason};
 
 use super::arguments::RunVerbs;
-use super::printing::{NOTHING, bytes, count, json_lines, json_object, name_of, span, table, text, time};
+use super::printing::{
+    NOTHING, bytes, count, field, json_lines, json_object, span, state_name, table, text, time,
+};
 use super::relationships::named;
 use super::watching::progress_words;
 use crate::language::Language;
@@ -80,7 +82,7 @@ fn list(
             run.id.to_string(),
             run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned()),
             run.group.clone(),
-            name_of(&run.state),
+            state_name(&run.state),
             time(Some(run.started_ms)),
             run.ended_ms.map_or_else(|| NOTHING.to_owned(), |end| span(run.started_ms, end)),
             count(run.figures.entries_done),
@@ -106,7 +108,7 @@ fn shown(detail: &RunDetail) -> String {
         ("run", run.id.to_string()),
         ("relationship", run.relationship_name.clone().unwrap_or_else(|| NOTHING.to_owned())),
         ("group", run.group.clone()),
-        ("state", name_of(&run.state)),
+        ("state", state_name(&run.state)),
         ("phases", phase_words(&detail.phases)),
         ("command", hakobu_core::shell::quote_all(&words)),
         ("started", time(Some(run.started_ms))),
@@ -127,17 +129,17 @@ fn shown(detail: &RunDetail) -> String {
                 .unwrap_or_else(|| NOTHING.to_owned()),
         ),
     ];
-    let mut shown: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
+    let mut shown: String = rows.iter().map(|(name, value)| field(name, 13, value)).collect();
     if let Some(wait) = &run.waiting_for {
-        let _ = writeln!(shown, "{:<13} {}", "waiting for", wait.message);
+        shown.push_str(&field("waiting for", 13, &wait.message));
     }
     for loss in &detail.losses {
-        let _ = writeln!(shown, "{:<13} {}", "not preserved", loss_words(loss));
+        shown.push_str(&field("not preserved", 13, &loss_words(loss)));
     }
     if let Some(error) = &detail.last_error {
-        let _ = writeln!(shown, "{:<13} {}", "last error", error.message);
+        shown.push_str(&field("last error", 13, &error.message));
         if let Some(hint) = &error.hint {
-            let _ = writeln!(shown, "{:<13} {hint}", "remedy");
+            shown.push_str(&field("remedy", 13, hint));
         }
     }
     let lanes = detail.brokers.iter().flat_map(|broker| {
@@ -201,7 +203,7 @@ fn compared_words(compared: &RunComparison) -> String {
     let (one, other) = (&compared.run, &compared.other);
     let row = |name: &str, of: &dyn Fn(&RunView) -> String| [name.to_owned(), of(one), of(other)];
     let rows = [
-        row("state", &|run| name_of(&run.state)),
+        row("state", &|run| state_name(&run.state)),
         row("started", &|run| time(Some(run.started_ms))),
         ["time".to_owned(), span(0, compared.run_ms), span(0, compared.other_ms)],
         row("entries", &|run| count(run.figures.entries_done)),

@@ -38,7 +38,8 @@ pub struct ServeArguments {
 
     /// Ledger in PostgreSQL, as postgres:// URL
     ///
-    /// postgres://USER@HOST/DATABASE. Two or more control planes can share it: one leads, and the others wait. [default: a file in the folder]
+    /// postgres://USER@HOST/DATABASE, with the password in ~/.pgpass, the file that PGPASSFILE names, or PGPASSWORD. Two or more
+    /// control planes can share it: one leads, and the others wait. [default: a file in the folder]
     #[arg(long, value_name = "URL")]
     pub ledger: Option<OsString>,
 
@@ -107,6 +108,12 @@ pub struct ServeArguments {
     /// With - it is a database that pg_restore has filled
     #[arg(long, value_name = "FILE")]
     pub restore: Option<PathBuf>,
+
+    /// Put a new key in front of those of the key file, and end
+    ///
+    /// Secrets are sealed with it from the next start on. Those before it open as long as their keys stay in the file
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["backup", "restore"])]
+    pub rotate_key: bool,
 
     /// The servers of NATS.
     #[command(flatten)]

@@ -15,6 +15,7 @@ use hakobu_fleet::bus::nats::random_number;
 use hakobu_fleet::data_folder::DataFolder;
 use hakobu_fleet::fleet_clock::{FleetClock, MachineClock};
 use hakobu_fleet::key_file::SealingKeys;
+use hakobu_fleet::key_mark::keys_of_secrets;
 use hakobu_fleet::leader::LeaderSettings;
 use hakobu_fleet::ledger::place::LedgerPlace;
 use hakobu_fleet::names::{BrokerName, GroupName};
@@ -54,17 +55,18 @@ pub fn serve(typed: &ServeArguments) -> u8 {
 }
 
 fn run(typed: &ServeArguments) -> Result<()> {
+    let database = typed.ledger.as_deref().map(LedgerPlace::parse).transpose()?;
     let folder = DataFolder::open(&data_path(typed.data.as_deref())?)?;
-    let place = match &typed.ledger {
-        Some(typed) => LedgerPlace::parse(typed)?,
-        None => LedgerPlace::Directory(folder.path().to_owned()),
-    };
+    let place = database.unwrap_or_else(|| LedgerPlace::Directory(folder.path().to_owned()));
     if let Some(to) = &typed.backup {
         return place.back_up(to);
     }
     if let Some(from) = &typed.restore {
-        let from = (from != Path::new("-")).then_some(&**from);
-        return place.restore(from, MachineClock.moment());
+        return restore(&place, from);
+    }
+    if typed.rotate_key {
+        let file = typed.key_file.clone().unwrap_or_else(|| folder.key_file());
+        return SealingKeys::rotate(&file).map(drop);
     }
     if typed.tls_certificate.is_none() && !may_do_without_tls(&typed.listen) {
         let error = Error::new(ErrorKind::Usage, "listening", "beyond this machine, TLS is needed");
@@ -97,6 +99,22 @@ fn run(typed: &ServeArguments) -> Result<()> {
     let (ending, _) =
         signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
     ControlService::new(settings, parts)?.run(&ending)
+}
+
+/// Makes the ledger from a backup, which has no key file.
+fn restore(place: &LedgerPlace, from: &Path) -> Result<()> {
+    let from = (from != Path::new("-")).then_some(from);
+    place.restore(from, MachineClock.moment())?;
+    let keys: Vec<String> = keys_of_secrets(&mut *place.reader()?)?.into_iter().collect();
+    if !keys.is_empty() {
+        let words = format!(
+            "the ledger has secrets that are sealed with the key {}, and no backup has the key file: put it back as well, or set \
+             these secrets again",
+            keys.join(", ")
+        );
+        output::tell_translated(&messages::note(&words));
+    }
+    Ok(())
 }
 
 fn notifications(typed: &ServeArguments, folder: &DataFolder, keys: SealingKeys) -> Result<NotifierSettings> {
