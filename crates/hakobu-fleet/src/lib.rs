@@ -40,6 +40,7 @@ pub mod notification_queue;
 pub mod notification_setting;
 pub mod notifier;
 pub mod open_directory;
+pub mod open_file;
 pub mod relationship;
 pub mod run;
 pub mod run_losses;

@@ -8,10 +8,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::errors::{error_during, read_error};
 
 /// The steps: the first makes version 1 of nothing. One that was in a release is never changed.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../../../migrations/0001.sql"),
     include_str!("../../../migrations/0002.sql"),
     include_str!("../../../migrations/0003.sql"),
+    include_str!("../../../migrations/0004.sql"),
 ];
 /// The mark of a ledger among SQLite's files: "hkLG".
 const APPLICATION: i32 = 0x686b_4c47;
