@@ -21,7 +21,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_core::target_lease::TargetLease;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
-use hakobu_testkit::faults::OperationKind::{Read, Write};
+use hakobu_testkit::faults::OperationKind::{Confirm, Read, Write};
 use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan, Faulty};
 
 use crate::bench::{Counter, Order, Place, Watchdog};
@@ -329,22 +329,25 @@ fn a_file_that_changes_is_copied_anew() {
     }
 }
 
-/// The source may change while a range of it is read.
+/// The source may change while a range of it is read, and after that.
 #[test]
-fn a_file_that_changes_while_a_range_is_read_is_torn() {
-    let _watchdog = Watchdog::new();
-    let place = Place::new();
-    let large = tree(&place.source(), 8);
-    let together = Together::new(&place);
-    let (file, ranges, ends) = together.begin(8 * CHUNK_BYTES);
-    let changed = large.clone();
-    let changes = FaultEffect::Call(std::sync::Arc::new(move || change(&changed)));
-    let source = FaultPlan::new(1).on(Read, FaultCondition::Nth(2), changes);
-    let (summary, mut torn) = together.range_with(&file, ranges[0], false, (source, FaultPlan::new(2)));
-    assert!(summary.fatal.is_none() && summary.failures.is_empty(), "{summary:?}");
-    assert_eq!(torn.iter().map(|error| error.kind).collect::<Vec<_>>(), [ErrorKind::SourceChanged]);
-    assert_eq!(together.end(&file, torn.pop(), ends), []);
-    assert_same(&place.source_view(), &place.target_view());
+fn a_file_that_changes_while_a_range_is_copied_is_torn() {
+    for (kind, number) in [(Read, 2), (Confirm, 1)] {
+        let _watchdog = Watchdog::new();
+        let place = Place::new();
+        let large = tree(&place.source(), 8);
+        let together = Together::new(&place);
+        let (file, ranges, ends) = together.begin(8 * CHUNK_BYTES);
+        let changed = large.clone();
+        let changes = FaultEffect::Call(std::sync::Arc::new(move || change(&changed)));
+        let source = FaultPlan::new(1).on(kind, FaultCondition::Nth(number), changes);
+        let (summary, mut torn) = together.range_with(&file, ranges[0], false, (source, FaultPlan::new(2)));
+        assert!(summary.fatal.is_none() && summary.failures.is_empty(), "{summary:?}");
+        let kinds: Vec<_> = torn.iter().map(|error| error.kind).collect();
+        assert_eq!(kinds, [ErrorKind::SourceChanged], "{kind:?}");
+        assert_eq!(together.end(&file, torn.pop(), ends), []);
+        assert_same(&place.source_view(), &place.target_view());
+    }
 }
 
 #[test]
