@@ -24,7 +24,9 @@ pub use crate::listing::Detail;
 pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
 use crate::requests::RequestCounts;
 pub use change::Change;
-pub use draft::{Check, DraftAttributes, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork};
+pub use draft::{
+    Check, DraftAttributes, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork, SharedDraft,
+};
 pub use lane::{Completion, CompletionWait, Lane, Operation, Ticket};
 pub use source::{FetchedPack, ListingPage, Pick, Picks, SourceFile, SourceLane, SourceOp, SourceOutcome};
 pub use target::{TargetLane, TargetOp, TargetOutcome};
@@ -91,6 +93,11 @@ pub trait TargetEndpoint: Endpoint {
 
     /// Returns true if lanes should write to different files, because writers to the same file wait for each other.
     fn spreads_writers(&self) -> bool {
+        false
+    }
+
+    /// Returns true if drafts can be left to other runs, which open the same target elsewhere.
+    fn shares_drafts(&self) -> bool {
         false
     }
 }

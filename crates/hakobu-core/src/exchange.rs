@@ -12,6 +12,9 @@
 //! what it gave away must be forgotten.
 
 use crate::entry::{Attributes, FileTime, Inode};
+use crate::error::Error;
+use crate::extent::Extent;
+use crate::open_file::{OpenFileEnd, OpenFileRange, OpenLargeFile};
 use crate::path::EntryPath;
 use crate::target_lease::TargetLease;
 
@@ -41,6 +44,24 @@ pub trait WorkExchange: Sync {
 
     /// Takes names of files with further names.
     fn give_names(&self, names: Vec<NameShare>);
+
+    /// Returns the length in bytes of the ranges in which the rest of a large file is wanted, of which `left_bytes` have not been
+    /// begun; `None` if it is not wanted. Called before a lane takes a chunk. An exchange that wants ranges has to take them.
+    fn range_bytes(&self, left_bytes: u64) -> Option<u64> {
+        let _ = left_bytes;
+        None
+    }
+
+    /// Takes a file that stays open, with the ranges of it that no lane has begun. All others are on stable storage.
+    fn give_ranges(&self, file: OpenLargeFile, ranges: Vec<Extent>) {
+        drop((file, ranges));
+    }
+
+    /// Takes the reason for which a range of an open file, with which the run began, cannot be copied. It is counted when the file
+    /// ends.
+    fn tear(&self, file: &OpenLargeFile, error: Error) {
+        let _ = (file, error);
+    }
 
     /// Takes the ends of directories that stay open. Everything that the run itself does in and below them is done.
     fn leave_open(&self, directories: Vec<DirectoryEnd>);
@@ -85,6 +106,10 @@ pub enum WorkShare {
     End(DirectoryEnd),
     /// An entry that is to be copied by itself, such as one that failed in an earlier run.
     Entry(EntryShare),
+    /// A range of an open file.
+    Range(OpenFileRange),
+    /// The last step of an open file.
+    File(OpenFileEnd),
 }
 
 /// An entry that the user named, or one below, with everything below it. It is counted as scanned by the run that begins with

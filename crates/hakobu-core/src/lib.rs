@@ -36,6 +36,7 @@ pub mod location;
 pub mod losses;
 pub mod names;
 pub mod open_at;
+pub mod open_file;
 pub mod pace;
 pub mod pacer;
 pub mod pack;

@@ -3,6 +3,8 @@
 //! A change that is refused changes nothing, and does not keep the others of its batch from being applied. A change that is not
 //! well formed is an error of the whole batch, so [`LedgerChange::check`] belongs before it.
 
+use std::collections::HashSet;
+
 use hakobu_core::error::Result;
 
 use crate::audit::AuditEntry;
@@ -14,17 +16,18 @@ use crate::limits::{check_at_most, malformed};
 use crate::link_name::LinkNameRow;
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::OpenDirectoryRow;
+use crate::open_file::OpenFileRow;
 use crate::relationship::{Relationship, check_setting};
 use crate::run::{NewRun, RunEnd, RunStep, STEP_UNITS_MAX};
 use crate::run_losses::RunLosses;
 use crate::token::{NewToken, TokenHash, TokenRecord};
 use crate::transition::{RefuseCause, UnitRefusal, UnitTransition};
-use crate::unit::UnitWork;
+use crate::unit::{ItemPart, UnitItem, UnitWork};
 use crate::unit_counters::UnitCounters;
 
 /// The maximum number of changes in one batch.
 pub const BATCH_CHANGES_MAX: usize = 10_000;
-/// The maximum number of rows of each kind that one commit adds: open directories, names of links, and failures.
+/// The maximum number of rows of each kind that one commit adds: open directories and files, names of links, and failures.
 pub const COMMIT_ROWS_MAX: usize = 100_000;
 /// The maximum length of a mark of the ledger in bytes.
 const MARK_BYTES_MAX: usize = 1024;
@@ -38,6 +41,8 @@ pub struct UnitResult {
     pub counters: UnitCounters,
     /// Directories whose attributes are not set.
     pub open_directories: Vec<OpenDirectoryRow>,
+    /// Large files whose ranges were given away, and those of which a range could not be copied.
+    pub open_files: Vec<OpenFileRow>,
     /// Names that were left out because their files have several.
     pub link_names: Vec<LinkNameRow>,
     /// Entries that failed.
@@ -206,6 +211,7 @@ impl UnitResult {
     pub fn check(&self) -> Result<()> {
         check_at_most("the children of a unit", self.children.len(), STEP_UNITS_MAX)?;
         check_at_most("the open directories of a unit", self.open_directories.len(), COMMIT_ROWS_MAX)?;
+        check_at_most("the open files of a unit", self.open_files.len(), COMMIT_ROWS_MAX)?;
         check_at_most("the names of links of a unit", self.link_names.len(), COMMIT_ROWS_MAX)?;
         check_at_most("the failures of a unit", self.failures.len(), COMMIT_ROWS_MAX)?;
         for child in &self.children {
@@ -214,6 +220,18 @@ impl UnitResult {
             }
             child.check()?;
         }
+        let open: HashSet<_> = self.open_files.iter().filter(|row| !row.is_torn).collect();
+        let is_open = |item: &UnitItem| match &item.part {
+            ItemPart::Range(range) => {
+                let (position, detail) = (item.position(), range.detail.clone());
+                open.contains(&OpenFileRow { position, is_torn: false, detail })
+            }
+            ItemPart::Whole | ItemPart::Names(_) => true,
+        };
+        if !self.given_items().all(is_open) {
+            return Err(malformed("the child of a unit", "its file is not open"));
+        }
+        self.open_files.iter().try_for_each(OpenFileRow::check)?;
         self.losses.check()?;
         self.open_directories.iter().try_for_each(OpenDirectoryRow::check)?;
         self.link_names.iter().try_for_each(LinkNameRow::check)?;
@@ -223,21 +241,31 @@ impl UnitResult {
     /// Returns true if all entries that it names belong to the work of the unit. Failures are not looked at: their paths are
     /// for people.
     pub fn is_within(&self, work: &UnitWork) -> bool {
-        let mut children = self.children.iter().flat_map(|child| match child {
-            UnitWork::Items(items) => &items[..],
-            _ => &[],
-        });
+        let mut files = self.open_files.iter();
         let mut directories = self.open_directories.iter().map(|row| (row.root, &row.path));
         let mut links = self.link_names.iter().map(|row| (row.root, &row.path));
         let coverage = work.coverage();
         let has_ends = directories.all(|(root, path)| coverage.has_end(root, path));
         let has_links = links.all(|(root, path)| coverage.has(root, path));
-        has_ends && has_links && children.all(|item| coverage.has_item(item))
+        let has_files = files.all(|row| match row.is_torn {
+            true => coverage.has_range(&row.position),
+            false => coverage.has(row.position.root, &row.position.path),
+        });
+        has_ends && has_links && has_files && self.given_items().all(|item| coverage.has_item(item))
+    }
+
+    fn given_items(&self) -> impl Iterator<Item = &UnitItem> {
+        self.children.iter().flat_map(|child| match child {
+            UnitWork::Items(items) => &items[..],
+            _ => &[],
+        })
     }
 
     /// Returns true if it names entries that must belong to the work of the unit.
     pub fn names_entries(&self) -> bool {
-        !(self.children.is_empty() && self.open_directories.is_empty() && self.link_names.is_empty())
+        let names_no_rows =
+            self.open_directories.is_empty() && self.open_files.is_empty() && self.link_names.is_empty();
+        !(self.children.is_empty() && names_no_rows)
     }
 }
 

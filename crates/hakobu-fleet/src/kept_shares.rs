@@ -5,11 +5,16 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::exchange::{
     DirectoryEnd, DirectoryOutcome, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkShare,
 };
+use hakobu_core::extent::Extent;
+use hakobu_core::open_file::{OpenFileRange, OpenFileVersion, OpenLargeFile};
 use hakobu_core::path::EntryPath;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::shortened;
 use crate::link_name::LinkNameRow;
+use crate::message::SentError;
 use crate::open_directory::OpenDirectoryRow;
+use crate::open_file::{ItemRange, OpenFilePosition, OpenFileRow};
 use crate::unit::{ItemPart, UnitItem};
 
 /// The kept form of a place without what columns hold.
@@ -44,6 +49,21 @@ struct KeptEnd {
     is_examined: bool,
     listed_ctime: Option<(i64, u32)>,
 }
+
+/// The kept form of an open file without what columns hold.
+#[derive(Serialize, Deserialize)]
+struct KeptFile {
+    place: KeptPlace,
+    size_bytes: u64,
+    mtime: (i64, u32),
+    ctime: (i64, u32),
+    inode: Option<u64>,
+    draft: Vec<u8>,
+    replaces: bool,
+}
+
+/// The number of bytes of a text in the reason for which a file is torn.
+const TORN_TEXT_BYTES_MAX: usize = 1024;
 
 /// The byte behind the end of a directory of which slices were given away.
 const HAS_SLICES: u8 = 1;
@@ -126,6 +146,72 @@ impl OpenDirectoryRow {
     }
 }
 
+impl OpenFileRow {
+    /// Creates the row of a file.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be kept.
+    pub fn of(file: &OpenLargeFile) -> Result<Self> {
+        let OpenFileVersion { size_bytes, mtime, ctime, inode } = file.version;
+        let kept = KeptFile {
+            place: KeptPlace::of(&file.place),
+            size_bytes,
+            mtime: kept_time(mtime),
+            ctime: kept_time(ctime),
+            inode,
+            draft: file.draft.clone(),
+            replaces: file.replaces,
+        };
+        let position = OpenFilePosition { root: file.place.root, path: file.place.source.clone() };
+        Ok(Self { position, is_torn: false, detail: encode(&kept)? })
+    }
+
+    /// Creates the row of the reason for which a range of a file could not be copied.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be kept.
+    pub fn torn(position: OpenFilePosition, error: &Error) -> Result<Self> {
+        let cut = |text: &str| shortened(text, TORN_TEXT_BYTES_MAX);
+        let error = Error {
+            kind: error.kind,
+            step: error.step,
+            during: cut(&error.during).into(),
+            // The file is known.
+            at: Vec::new(),
+            detail: cut(&error.detail),
+            hint: error.hint.as_deref().map(|hint| cut(hint).into()),
+        };
+        Ok(Self { position, is_torn: true, detail: encode(&SentError::from(&error))? })
+    }
+}
+
+/// Returns the file of a row.
+///
+/// # Errors
+/// `Corrupt` if it was not made by [`OpenFileRow::of`].
+pub fn open_file(position: &OpenFilePosition, detail: &[u8]) -> Result<OpenLargeFile> {
+    let kept: KeptFile = decode(detail)?;
+    Ok(OpenLargeFile {
+        place: kept.place.place(position.root, position.path.clone())?,
+        version: OpenFileVersion {
+            size_bytes: kept.size_bytes,
+            mtime: time(kept.mtime)?,
+            ctime: time(kept.ctime)?,
+            inode: kept.inode,
+        },
+        draft: kept.draft,
+        replaces: kept.replaces,
+    })
+}
+
+/// Returns the reason for which a range of a file could not be copied.
+///
+/// # Errors
+/// `Corrupt` if it was not made by [`OpenFileRow::torn`].
+pub fn torn_error(detail: &[u8]) -> Result<Error> {
+    decode::<SentError>(detail).map(Error::from)
+}
+
 impl LinkNameRow {
     /// Creates the row of a name.
     ///
@@ -169,16 +255,35 @@ impl UnitItem {
         Self { root, path: source, target, top_names, is_above_settled: false, part }
     }
 
+    /// Creates the item of a range that was given away, of a file with this row.
+    pub fn of_range(file: &OpenLargeFile, row: &OpenFileRow, extent: Extent) -> Self {
+        let SharePlace { root, source, target, top_names } = file.place.clone();
+        let (Extent { offset, length }, size_bytes) = (extent, file.version.size_bytes);
+        let part = ItemPart::Range(ItemRange { offset, length, size_bytes, detail: row.detail.clone() });
+        Self { root, path: source, target, top_names, is_above_settled: false, part }
+    }
+
     /// Returns the share.
-    pub fn share(&self) -> WorkShare {
+    ///
+    /// # Errors
+    /// `Corrupt` if a range is none of its file.
+    pub fn share(&self) -> Result<WorkShare> {
         let (source, target) = (self.path.clone(), self.target.clone());
         let place = SharePlace { root: self.root, source, target, top_names: self.top_names };
-        match &self.part {
+        Ok(match &self.part {
             ItemPart::Whole => {
                 WorkShare::Directory(DirectoryShare { place, is_above_settled: self.is_above_settled })
             }
             ItemPart::Names(names) => WorkShare::Slice(DirectorySlice { place, names: names.clone() }),
-        }
+            ItemPart::Range(range) => {
+                let file = open_file(&self.position(), &range.detail)?;
+                let share = OpenFileRange { file, extent: range.extent() };
+                if share.file.version.size_bytes != range.size_bytes || !share.is_sound() {
+                    return Err(unreadable(&"a range is none of its file"));
+                }
+                WorkShare::Range(share)
+            }
+        })
     }
 }
 
@@ -251,10 +356,39 @@ mod tests {
             };
             assert_eq!(LinkNameRow::of(&name).unwrap().share().unwrap(), name);
             let share = DirectoryShare { place: place.clone(), is_above_settled: true };
-            assert_eq!(UnitItem::of(&share).share(), WorkShare::Directory(share));
-            let slice = DirectorySlice { place, names: vec![b"a".to_vec(), vec![0xff]] };
-            assert_eq!(UnitItem::of_slice(slice.clone()).share(), WorkShare::Slice(slice));
+            assert_eq!(UnitItem::of(&share).share().unwrap(), WorkShare::Directory(share));
+            let slice = DirectorySlice { place: place.clone(), names: vec![b"a".to_vec(), vec![0xff]] };
+            assert_eq!(UnitItem::of_slice(slice.clone()).share().unwrap(), WorkShare::Slice(slice));
+            let version = OpenFileVersion {
+                size_bytes: 9,
+                mtime: FileTime { seconds: -5, nanoseconds: 9 },
+                ctime: FileTime { seconds: 5, nanoseconds: 0 },
+                inode: Some(u64::MAX),
+            };
+            let file = OpenLargeFile { place, version, draft: vec![b'd', 0xff], replaces: true };
+            let row = OpenFileRow::of(&file).unwrap();
+            assert_eq!(open_file(&row.position, &row.detail).unwrap(), file);
+            let mut item = UnitItem::of_range(&file, &row, Extent { offset: 0, length: 9 });
+            let extent = Extent { offset: 0, length: 9 };
+            assert_eq!(item.share().unwrap(), WorkShare::Range(OpenFileRange { file, extent }));
+            let ItemPart::Range(range) = &mut item.part else { panic!("{item:?}") };
+            (range.size_bytes, range.length) = (10, 10);
+            assert!(item.share().is_err(), "beyond the size that the file has");
         }
+    }
+
+    #[test]
+    fn the_reason_for_which_a_file_is_torn_is_kept_and_cut() {
+        let position = OpenFilePosition { root: 1, path: EntryPath::new("a").unwrap() };
+        let error = Error::new(ErrorKind::Io, "reading", "x".repeat(9999)).hint("look").at("a");
+        let row = OpenFileRow::torn(position, &error).unwrap();
+        row.check().unwrap();
+        let kept = torn_error(&row.detail).unwrap();
+        assert_eq!(
+            (kept.kind, kept.detail.len(), &kept.at[..]),
+            (ErrorKind::Io, TORN_TEXT_BYTES_MAX, &b""[..])
+        );
+        assert!(kept.hint.as_deref() == Some("look") && torn_error(b"x").is_err());
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
+use crate::open_file::{OpenFilePosition, OpenFileRecord};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
 use crate::token::TokenRecord;
@@ -85,6 +86,16 @@ pub trait Ledger: Send {
     ) -> Result<Option<DirectoryPack>>;
     /// Returns the pack of a unit.
     fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>>;
+
+    /// Returns the open files of a run, by root and path.
+    fn open_files(
+        &mut self,
+        run: RunId,
+        after: Option<&OpenFilePosition>,
+        limit: usize,
+    ) -> Result<Vec<OpenFilePosition>>;
+    /// Returns an open file.
+    fn open_file(&mut self, run: RunId, position: &OpenFilePosition) -> Result<Option<OpenFileRecord>>;
 
     /// Returns failures of a run: all, or those of one kind.
     fn failures(

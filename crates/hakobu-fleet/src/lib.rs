@@ -42,6 +42,7 @@ pub mod notification_queue;
 pub mod notification_setting;
 pub mod notifier;
 pub mod open_directory;
+pub mod open_file;
 pub mod phase_units;
 mod private_file;
 pub mod relationship;

@@ -22,12 +22,13 @@ use crate::lease_token::LeaseToken;
 use crate::link_name::LinkNameRow;
 use crate::names::BrokerName;
 use crate::open_directory::OpenDirectoryRow;
+use crate::open_file::{OpenFilePosition, OpenFileRow};
 use crate::run_figures::RunFigures;
 use crate::sent_credentials::SentCredential;
 use crate::transition::RefuseCause;
 
 /// The version of the messages that this program speaks.
-pub const MESSAGE_VERSION: u8 = 2;
+pub const MESSAGE_VERSION: u8 = 3;
 /// The number of [`BrokerRequest::Report`] among the kinds of requests.
 const REPORT: u32 = 0;
 /// The maximum length of a message in bytes. A bus divides what is too long for it.
@@ -239,6 +240,8 @@ pub enum GrantedWork {
     Removal,
     /// Compares source and target.
     Verify,
+    /// Finishes an open file, with the reason for which a range of it could not be copied, as kept.
+    File(SentFile, Option<Vec<u8>>),
 }
 
 /// The result of a unit.
@@ -252,6 +255,8 @@ pub struct CommittedWork {
     pub ends: Vec<SentDirectory>,
     /// Names of files with several.
     pub names: Vec<SentName>,
+    /// Files whose ranges were given away, and reasons for which a range could not be copied.
+    pub files: Vec<SentFile>,
     /// Entries that failed.
     pub failures: Vec<SentFailure>,
     /// Properties that were not kept, as the JSON of a [`crate::run_losses::RunLosses`]; empty if there are none.
@@ -261,6 +266,10 @@ pub struct CommittedWork {
 /// A row of [`OpenDirectoryRow`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentDirectory(u16, Vec<u8>, Vec<u8>);
+
+/// A row of [`OpenFileRow`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentFile(u16, Vec<u8>, bool, Vec<u8>);
 
 /// A row of [`LinkNameRow`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -336,6 +345,21 @@ impl TryFrom<SentDirectory> for OpenDirectoryRow {
 
     fn try_from(SentDirectory(root, path, detail): SentDirectory) -> Result<Self> {
         Ok(Self { root, path: EntryPath::new(path)?, detail })
+    }
+}
+
+impl From<&OpenFileRow> for SentFile {
+    fn from(row: &OpenFileRow) -> Self {
+        let OpenFilePosition { root, path } = &row.position;
+        Self(*root, path.as_bytes().to_vec(), row.is_torn, row.detail.clone())
+    }
+}
+
+impl TryFrom<SentFile> for OpenFileRow {
+    type Error = Error;
+
+    fn try_from(SentFile(root, path, is_torn, detail): SentFile) -> Result<Self> {
+        Ok(Self { position: OpenFilePosition { root, path: EntryPath::new(path)? }, is_torn, detail })
     }
 }
 

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::UnitKey;
 use crate::lease::UnitState;
-use crate::limits::check_at_most;
+use crate::limits::{check_at_most, malformed};
 use crate::link_name::LinkRange;
 use crate::names::GroupName;
 use crate::open_directory::DirectoryRange;
+use crate::open_file::{ItemRange, OpenFilePosition};
 
 /// The maximum number of items of a unit.
 pub const UNIT_ITEMS_MAX: usize = 10_000;
@@ -27,6 +28,8 @@ pub enum ItemPart {
     Whole,
     /// The entries of a directory that have these names: a slice of it.
     Names(Vec<Vec<u8>>),
+    /// A range of an open file.
+    Range(ItemRange),
 }
 
 /// One entry of the source, or a part of it.
@@ -59,6 +62,8 @@ pub enum UnitWork {
     Links(LinkRange),
     /// The open directories in a range: the ledger has them.
     Directories(DirectoryRange),
+    /// An open file, all ranges of which are written: the ledger has it.
+    File(OpenFilePosition),
 }
 
 /// A unit without its work.
@@ -85,6 +90,8 @@ pub enum WorkCoverage<'a> {
         ends: HashSet<(u16, &'a [u8])>,
         /// Entries of these directories that have these names, with everything below them.
         slices: HashMap<(u16, &'a [u8]), HashSet<&'a [u8]>>,
+        /// Ranges of these files.
+        ranges: HashSet<(u16, &'a [u8])>,
     },
 }
 
@@ -96,6 +103,14 @@ impl WorkCoverage<'_> {
             Self::Paths { ends, .. } => ends.contains(&(root, path.as_bytes())),
         };
         is_end || self.has(root, path)
+    }
+
+    /// Returns true if a range of an open file belongs to the unit.
+    pub fn has_range(&self, position: &OpenFilePosition) -> bool {
+        match self {
+            Self::All => false,
+            Self::Paths { ranges, .. } => ranges.contains(&(position.root, position.path.as_bytes())),
+        }
     }
 
     /// Returns true if an entry is one of the items, or lies below one.
@@ -144,6 +159,7 @@ enum KeptWork {
     Directories(DirectoryRange),
     All,
     Again(Vec<(u16, Vec<u8>)>),
+    File(u16, Vec<u8>),
 }
 
 impl UnitItem {
@@ -166,6 +182,7 @@ impl UnitWork {
             Self::Links(range) => KeptWork::Links(range.clone()),
             Self::Directories(range) => KeptWork::Directories(range.clone()),
             Self::All => KeptWork::All,
+            Self::File(position) => KeptWork::File(position.root, position.path.as_bytes().to_vec()),
             Self::Again(paths) => {
                 KeptWork::Again(paths.iter().map(|(root, path)| (*root, path.as_bytes().to_vec())).collect())
             }
@@ -194,6 +211,7 @@ impl UnitWork {
             KeptWork::Links(range) => Self::Links(range),
             KeptWork::Directories(range) => Self::Directories(range),
             KeptWork::All => Self::All,
+            KeptWork::File(root, path) => Self::File(OpenFilePosition { root, path: kept_path(path)? }),
             KeptWork::Again(paths) => {
                 let paths = paths.into_iter().map(|(root, path)| Ok((root, kept_path(path)?)));
                 Self::Again(paths.collect::<Result<_>>()?)
@@ -213,13 +231,17 @@ impl UnitWork {
                 let ends =
                     paths.iter().map(|(root, path)| (*root, &path.as_bytes()[..above(path).unwrap_or(0)]));
                 let whole = paths.iter().map(|(root, path)| (*root, path.as_bytes()));
-                let slices = HashMap::new();
-                return WorkCoverage::Paths { whole: whole.collect(), ends: ends.collect(), slices };
+                let (slices, ranges) = (HashMap::new(), HashSet::new());
+                return WorkCoverage::Paths { whole: whole.collect(), ends: ends.collect(), slices, ranges };
             }
             Self::All => return WorkCoverage::All,
-            Self::Links(_) | Self::Directories(_) => &[],
+            Self::Links(_) | Self::Directories(_) | Self::File(_) => &[],
         };
-        let mut whole = HashSet::new();
+        let (mut whole, mut ranges) = (HashSet::new(), HashSet::new());
+        if let Self::File(position) = self {
+            // It is copied anew if it is another one by now, which may be a directory.
+            whole.insert((position.root, position.path.as_bytes()));
+        }
         let mut slices: HashMap<_, HashSet<&[u8]>> = HashMap::new();
         for item in items {
             let place = (item.root, item.path.as_bytes());
@@ -228,9 +250,10 @@ impl UnitWork {
                 ItemPart::Names(names) => {
                     slices.entry(place).or_default().extend(names.iter().map(|name| &name[..]));
                 }
+                ItemPart::Range(_) => drop(ranges.insert(place)),
             }
         }
-        WorkCoverage::Paths { whole, ends: HashSet::new(), slices }
+        WorkCoverage::Paths { whole, ends: HashSet::new(), slices, ranges }
     }
 
     /// Checks the lengths, except that of all the work together.
@@ -242,11 +265,14 @@ impl UnitWork {
             Self::Items(items) => {
                 let entries = items.iter().map(UnitItem::entries).sum();
                 check_at_most("the items of a unit", entries, UNIT_ITEMS_MAX)?;
+                if items.len() > 1 && items.iter().any(UnitItem::is_range) {
+                    return Err(malformed("the work of a unit", "a range is not its only item"));
+                }
                 items.iter().try_for_each(UnitItem::check)
             }
             Self::Links(range) => range.check(),
             Self::Directories(range) => range.check(),
-            Self::All => Ok(()),
+            Self::All | Self::File(_) => Ok(()),
             Self::Again(paths) => check_at_most("the entries of a unit", paths.len(), UNIT_ITEMS_MAX),
         }
     }
@@ -268,7 +294,7 @@ impl UnitItem {
     /// Returns the number of entries that it names.
     pub fn entries(&self) -> usize {
         match &self.part {
-            ItemPart::Whole => 1,
+            ItemPart::Whole | ItemPart::Range(_) => 1,
             ItemPart::Names(names) => names.len().max(1),
         }
     }
@@ -278,6 +304,7 @@ impl UnitItem {
         let names = match &self.part {
             ItemPart::Whole => 0,
             ItemPart::Names(names) => names.iter().map(Vec::len).sum(),
+            ItemPart::Range(range) => range.detail.len(),
         };
         self.path.as_bytes().len() + self.target.as_bytes().len() + names
     }
@@ -285,14 +312,29 @@ impl UnitItem {
     /// Returns the paths of the entries that it names.
     pub fn paths(&self) -> Vec<EntryPath> {
         match &self.part {
-            ItemPart::Whole => vec![self.path.clone()],
+            ItemPart::Whole | ItemPart::Range(_) => vec![self.path.clone()],
             ItemPart::Names(names) => names.iter().filter_map(|name| self.path.join(name).ok()).collect(),
         }
     }
 
+    /// Returns true if it is a range of an open file.
+    pub fn is_range(&self) -> bool {
+        matches!(self.part, ItemPart::Range(_))
+    }
+
+    /// Returns its place among the open files.
+    pub fn position(&self) -> OpenFilePosition {
+        OpenFilePosition { root: self.root, path: self.path.clone() }
+    }
+
     fn check(&self) -> Result<()> {
-        let ItemPart::Names(names) = &self.part else { return Ok(()) };
-        names.iter().try_for_each(|name| self.path.join(name).and(self.target.join(name)).map(drop))
+        match &self.part {
+            ItemPart::Whole => Ok(()),
+            ItemPart::Names(names) => {
+                names.iter().try_for_each(|name| self.path.join(name).and(self.target.join(name)).map(drop))
+            }
+            ItemPart::Range(range) => range.check(),
+        }
     }
 }
 
@@ -368,6 +410,32 @@ mod tests {
         for name in [&b""[..], b"..", b"b/c", &[b'b'; 256]] {
             assert!(slice(vec![name.to_vec()]).encode().is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_range_is_alone_within_its_file_and_nothing_else_belongs_to_it() {
+        let range = |offset| {
+            let part = ItemPart::Range(ItemRange { offset, length: 5, size_bytes: 5, detail: vec![1] });
+            UnitItem { part, ..UnitItem::whole(1, path("a/b")) }
+        };
+        let work = UnitWork::Items(vec![range(0)]);
+        assert_eq!(UnitWork::decode(&work.encode().unwrap()).unwrap(), work);
+        for wrong in [vec![range(1)], vec![range(0), range(0)], vec![range(0), UnitItem::whole(1, path("c"))]]
+        {
+            assert_eq!(UnitWork::Items(wrong).encode().unwrap_err().kind, ErrorKind::Usage);
+        }
+        let position = |root, text| OpenFilePosition { root, path: path(text) };
+        let covers = work.coverage();
+        assert!(covers.has_range(&position(1, "a/b")));
+        assert!(!covers.has_range(&position(0, "a/b")) && !covers.has_range(&position(1, "a")));
+        assert!(
+            !covers.has(1, &path("a/b")) && !covers.has_item(&range(0)) && !covers.has_end(1, &path("a"))
+        );
+        let whole = UnitWork::Items(vec![UnitItem::whole(1, path("a"))]);
+        assert!(whole.coverage().has_item(&range(0)) && !whole.coverage().has_range(&position(1, "a/b")));
+        let end = UnitWork::File(position(1, "a/b"));
+        assert_eq!(UnitWork::decode(&end.encode().unwrap()).unwrap(), end);
+        assert!(end.coverage().has(1, &path("a/b/c")) && !end.coverage().has(1, &path("a")));
     }
 
     #[test]

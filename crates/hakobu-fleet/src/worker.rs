@@ -6,6 +6,7 @@
 mod broker_unit;
 mod errand_threads;
 mod granted_exchange;
+mod range_sizes;
 mod slot;
 mod slot_figures;
 mod unit_observer;
@@ -30,6 +31,7 @@ use crate::run_request::RequestReader;
 use crate::sent_credentials::CredentialReader;
 use broker_unit::BrokerUnit;
 use errand_threads::ErrandThreads;
+pub use range_sizes::RangeSizes;
 
 /// The time between two reports.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -70,6 +72,7 @@ pub struct BrokerWorker {
     units: Mutex<Vec<Arc<BrokerUnit>>>,
     errands: ErrandThreads,
     credentials: Option<Arc<CredentialReader>>,
+    ranges: RangeSizes,
     is_draining: AtomicBool,
     /// Asks it to finish what it has, and to end.
     ending: Arc<AtomicBool>,
@@ -96,6 +99,7 @@ impl BrokerWorker {
             units: Mutex::default(),
             errands: ErrandThreads::default(),
             credentials: None,
+            ranges: RangeSizes::default(),
             is_draining: AtomicBool::new(false),
             ending,
             stopping,
@@ -114,6 +118,13 @@ impl BrokerWorker {
     #[must_use]
     pub fn with_credentials(mut self, reader: CredentialReader) -> Self {
         self.credentials = Some(Arc::new(reader));
+        self
+    }
+
+    /// Sets the sizes of the ranges in which it gives large files away.
+    #[must_use]
+    pub fn with_ranges(mut self, ranges: RangeSizes) -> Self {
+        self.ranges = ranges;
         self
     }
 

@@ -297,7 +297,10 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.message(kind::BARRIER, request, &data::Barrier { durable, whole })
             }
-            TargetOp::Reflink { .. } | TargetOp::CopyInStore { .. } => {
+            TargetOp::Reflink { .. }
+            | TargetOp::CopyInStore { .. }
+            | TargetOp::JoinDraft { .. }
+            | TargetOp::ShareDraft { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "copying", "it cannot be done across machines"))
             }
         }

@@ -428,6 +428,10 @@ impl ServerSession {
                     Error::new(ErrorKind::Unsupported, "listing", "an agent lists directories as a whole");
                 self.answer_failure(request, error)?;
             }
+            TargetOutcome::DraftShared(_) => {
+                let words = "an agent leaves no drafts to others";
+                self.answer_failure(request, Error::new(ErrorKind::Unsupported, "sharing the draft", words))?;
+            }
             TargetOutcome::PackWritten { failures, losses } => {
                 self.payload.clear();
                 data::StoredReply { failures, losses }.encode_bounded(&mut self.payload)?;

@@ -322,6 +322,10 @@ impl<E: TargetEndpoint> TargetEndpoint for Faulty<E> {
         let inner = self.inner.open_target_lane(index)?;
         Ok(Box::new(FaultyLane::new(inner, Arc::clone(&self.state), index)))
     }
+
+    fn shares_drafts(&self) -> bool {
+        self.inner.shares_drafts()
+    }
 }
 
 impl FaultState {

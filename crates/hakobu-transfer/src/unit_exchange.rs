@@ -2,9 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use hakobu_core::error::Error;
 use hakobu_core::exchange::{
     DirectoryEnd, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkDemand, WorkExchange, WorkShare,
 };
+use hakobu_core::extent::Extent;
+use hakobu_core::open_file::OpenLargeFile;
 use hakobu_core::path::EntryPath;
 use hakobu_core::target_lease::TargetLease;
 
@@ -72,6 +75,8 @@ impl WorkExchange for UnitExchange<'_> {
                 WorkShare::Slice(slice) => &mut slice.place,
                 WorkShare::Name(share) => &mut share.place,
                 WorkShare::End(end) => &mut end.place,
+                WorkShare::Range(range) => &mut range.file.place,
+                WorkShare::File(end) => &mut end.file.place,
                 WorkShare::Entry(_) => continue,
             });
         }
@@ -103,6 +108,21 @@ impl WorkExchange for UnitExchange<'_> {
     fn give_names(&self, mut names: Vec<NameShare>) {
         names.iter_mut().for_each(|name| self.leave(&mut name.place));
         self.outer.give_names(names);
+    }
+
+    fn range_bytes(&self, left_bytes: u64) -> Option<u64> {
+        self.outer.range_bytes(left_bytes)
+    }
+
+    fn give_ranges(&self, mut file: OpenLargeFile, ranges: Vec<Extent>) {
+        self.leave(&mut file.place);
+        self.outer.give_ranges(file, ranges);
+    }
+
+    fn tear(&self, file: &OpenLargeFile, error: Error) {
+        let mut file = file.clone();
+        self.leave(&mut file.place);
+        self.outer.tear(&file, error);
     }
 
     fn leave_open(&self, mut directories: Vec<DirectoryEnd>) {

@@ -95,6 +95,23 @@ impl DraftParameters {
     }
 }
 
+/// A draft that another run has begun and left to others ([`TargetOp::ShareDraft`](super::TargetOp::ShareDraft)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedDraft {
+    /// The path at which it will be visible when it is finished.
+    pub path: EntryPath,
+    /// Its name, in the directory of that path.
+    pub name: Vec<u8>,
+    /// The size in bytes.
+    pub size_bytes: u64,
+    /// True if the source has holes.
+    pub sparse: bool,
+    /// True if this range may have been written before, so that zeros must be written as well.
+    pub is_stale: bool,
+    /// True if all of it is written: it is finished or discarded now. Otherwise it stays when it is abandoned.
+    pub is_complete: bool,
+}
+
 /// The work that an earlier run has done on a draft with a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EarlierWork {

@@ -1,7 +1,7 @@
 //! The operations of a target's lane and their outcomes.
 
 use super::change::Change;
-use super::draft::{Check, DraftAttributes, DraftId, DraftParameters, EarlierWork};
+use super::draft::{Check, DraftAttributes, DraftId, DraftParameters, EarlierWork, SharedDraft};
 use super::lane::{Lane, Operation};
 use super::source::ListingPage;
 use crate::block_table::Copied;
@@ -105,6 +105,19 @@ pub enum TargetOp {
         begin: DraftParameters,
         /// The attributes that it will have when it is finished, if they are known. They are not sent over the wire.
         attributes: Option<Box<DraftAttributes>>,
+    },
+    /// Opens a draft that another run has left, to write ranges of it, or to finish or discard it. Not sent over the wire.
+    JoinDraft {
+        /// The number of the draft from now on.
+        draft: DraftId,
+        /// The draft.
+        shared: SharedDraft,
+    },
+    /// Leaves a draft to other runs: what was written to it is on stable storage, and it stays. The outcome is
+    /// [`TargetOutcome::DraftShared`]. Not sent over the wire.
+    ShareDraft {
+        /// The draft.
+        draft: DraftId,
     },
     /// Computes the values of the existing content in this range of a draft. The outcome is [`TargetOutcome::Hashes`]
     /// or, for blocks, [`TargetOutcome::BlockHashes`]. A draft that is based on another file has that file's content
@@ -270,6 +283,8 @@ pub enum TargetOutcome {
     Done,
     /// A draft with a journal has been begun.
     Begun(Box<EarlierWork>),
+    /// A draft is left to other runs. It has this name in its directory.
+    DraftShared(Vec<u8>),
     /// The number of each name, if it has one.
     Numbers(Vec<Option<u32>>),
     /// The BLAKE3 or tag of each entry, or an error.

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::extent::{
     BLOCKS_PER_PIECE, CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES, chunk, chunk_count,
 };
+use crate::open_file::OpenLargeFile;
 use crate::path::EntryPath;
 
 /// The maximum number of chunks of a file that one lane transfers without waiting for any answer.
@@ -74,8 +75,24 @@ pub(super) struct LargeFile {
     /// The total size of the chunks that lie in holes, as far as they were found.
     hole_bytes: AtomicU64,
     forest: Mutex<Option<Forest>>,
+    /// The part of this run, if several copy the file.
+    pub sharing: FileSharing,
+    /// The number of chunks up to which this run copies it, unless that is to its end.
+    until: Option<u64>,
+    /// The ranges that are left to other runs.
+    given: OnceLock<Vec<Extent>>,
     /// The action if the content differs, for a file that is only compared at first.
     pub if_different: OnceLock<IfDifferent>,
+}
+
+/// The part that a run has in the copy of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum FileSharing {
+    /// It has begun the file.
+    #[default]
+    Alone,
+    /// It copies a range of an open file.
+    Range(Arc<OpenLargeFile>),
 }
 
 /// The action for a file whose content was compared and differs.
@@ -151,7 +168,56 @@ impl LargeFile {
             hole_bytes: AtomicU64::new(0),
             forest: Mutex::new(forest),
             if_different: OnceLock::new(),
+            sharing: FileSharing::Alone,
+            until: None,
+            given: OnceLock::new(),
         }
+    }
+
+    /// Limits it to a range of an open file.
+    pub fn limit_to(&mut self, file: Arc<OpenLargeFile>, range: Extent) {
+        let first = range.offset / CHUNK_BYTES;
+        (self.next, self.done) = (AtomicU64::new(first), AtomicU64::new(first));
+        (self.sharing, self.until) = (FileSharing::Range(file), Some(chunk_count(range.end())));
+    }
+
+    /// Takes all chunks as done, by other runs.
+    pub fn mark_written(&mut self) {
+        let all = self.chunks();
+        (self.next, self.done) = (AtomicU64::new(all), AtomicU64::new(all));
+        self.ended = AtomicBool::new(true);
+    }
+
+    /// Leaves the chunks that were not taken to other runs. Returns their number, which still has to be counted as done.
+    pub fn give_rest(&self) -> u64 {
+        let taken = self.next.swap(NO_CHUNK, Ordering::AcqRel);
+        if taken >= self.chunks() {
+            return 0;
+        }
+        let mut rest = Vec::new();
+        let mut offset = taken * CHUNK_BYTES;
+        for done in self.resumed.get().into_iter().flatten() {
+            if done.offset > offset {
+                rest.push(Extent { offset, length: done.offset - offset });
+            }
+            offset = offset.max(done.end());
+        }
+        if offset < self.size_bytes() {
+            rest.push(Extent { offset, length: self.size_bytes() - offset });
+        }
+        let chunks = rest.iter().map(|extent| chunk_count(extent.length)).sum();
+        let _once = self.given.set(rest);
+        chunks
+    }
+
+    /// Returns the ranges that are left to other runs, if any are.
+    pub fn given(&self) -> Option<&[Extent]> {
+        self.given.get().map(Vec::as_slice)
+    }
+
+    /// Returns true if another run finishes it.
+    pub fn is_finished_elsewhere(&self) -> bool {
+        self.given.get().is_some() || self.sharing != FileSharing::Alone
     }
 
     /// Returns true if its content is compared by tags. The digest of an unnamed file in a tree is shown to nobody.
@@ -173,8 +239,14 @@ impl LargeFile {
         self.source.metadata.size_bytes == UNKNOWN_BYTES
     }
 
+    /// Returns the number of chunks up to which this run copies it.
     pub fn chunks(&self) -> u64 {
-        chunk_count(self.size_bytes())
+        self.until.unwrap_or_else(|| chunk_count(self.size_bytes()))
+    }
+
+    /// Returns the offset up to which this run copies it.
+    fn end_bytes(&self) -> u64 {
+        self.until.map_or(u64::MAX, |until| until * CHUNK_BYTES).min(self.size_bytes())
     }
 
     /// Records that a lane begins to take its chunks.
@@ -203,13 +275,13 @@ impl LargeFile {
 
     /// Returns the number of bytes from the next chunk on.
     pub fn bytes_left(&self) -> u64 {
-        self.size_bytes().saturating_sub(self.next.load(Ordering::Relaxed).saturating_mul(CHUNK_BYTES))
+        self.end_bytes().saturating_sub(self.next.load(Ordering::Relaxed).saturating_mul(CHUNK_BYTES))
     }
 
     /// Returns the next chunk, or `None` if all have been taken.
     pub fn take_chunk(&self) -> Option<Extent> {
         while self.has_chunks_left() {
-            let extent = chunk(self.size_bytes(), self.next.fetch_add(1, Ordering::Relaxed))?;
+            let extent = chunk(self.end_bytes(), self.next.fetch_add(1, Ordering::Relaxed))?;
             if !self.was_done(extent) {
                 return Some(extent);
             }
@@ -229,8 +301,8 @@ impl LargeFile {
             return self.take_chunk();
         }
         while self.has_chunks_left() {
-            let first = chunk(self.size_bytes(), self.next.fetch_add(run_chunks, Ordering::Relaxed))?;
-            let length = (run_chunks * CHUNK_BYTES).min(self.size_bytes() - first.offset);
+            let first = chunk(self.end_bytes(), self.next.fetch_add(run_chunks, Ordering::Relaxed))?;
+            let length = (run_chunks * CHUNK_BYTES).min(self.end_bytes() - first.offset);
             let run = Extent { length, ..first };
             if !self.was_done(run) {
                 return Some(run);
@@ -263,7 +335,7 @@ impl LargeFile {
             return None;
         }
         // The last chunk may be shorter; it is left to be taken on its own.
-        let last = (end / CHUNK_BYTES).min(self.size_bytes() / CHUNK_BYTES);
+        let last = (end / CHUNK_BYTES).min(self.size_bytes() / CHUNK_BYTES).min(self.chunks());
         let first = self.next.fetch_max(last, Ordering::Relaxed);
         let offset = first * CHUNK_BYTES;
         (first < last).then(|| Extent { offset, length: last * CHUNK_BYTES - offset })
@@ -452,301 +524,4 @@ fn is_compared_by_tags(kind: DraftKind, named: bool) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::node::{CountedDirectory, TouchedAttributes};
-    use super::*;
-    use crate::entry::{EntryMetadata, FileTime};
-
-    fn file(chunks: u64) -> LargeFile {
-        file_as(chunks * CHUNK_BYTES, DraftKind::File, true)
-    }
-
-    fn file_as(size_bytes: u64, kind: DraftKind, named: bool) -> LargeFile {
-        let mtime = FileTime::default();
-        file_of(
-            EntryMetadata { size_bytes, mtime, ctime: mtime, ..EntryMetadata::new(EntryKind::File) },
-            kind,
-            named,
-        )
-    }
-
-    fn file_of(metadata: EntryMetadata, kind: DraftKind, named: bool) -> LargeFile {
-        let path = EntryPath::new("f").unwrap();
-        let node = DirectoryNode::new(
-            (Vec::new(), EntryPath::root()),
-            (None, CountedDirectory::Not),
-            None,
-            TouchedAttributes::Not,
-        );
-        let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
-        let how = LargeFileMode { kind, replaces: false, named, digest: true };
-        LargeFile::new(node, source, path, 1, how)
-    }
-
-    #[test]
-    fn a_run_is_some_chunks_and_all_runs_cover_the_file_once() {
-        for (chunks, run) in [(1, 3), (3, 3), (7, 3), (8, 2), (5, 1)] {
-            let file = file_as(chunks * CHUNK_BYTES - 5, DraftKind::File, true);
-            file.set_run_bytes(run * CHUNK_BYTES);
-            let mut end = 0;
-            while let Some(taken) = file.take_run() {
-                assert_eq!(taken.offset, end);
-                assert!(taken.length == run * CHUNK_BYTES || taken.end() == file.size_bytes());
-                end = taken.end();
-                // A hole is left to the lanes, which take whole runs.
-                assert!(run == 1 || file.take_chunks_until(file.size_bytes()).is_none());
-            }
-            assert_eq!(end, file.size_bytes());
-        }
-    }
-
-    #[test]
-    fn chunks_are_taken_once_and_the_last_answer_finishes() {
-        let file = file(3);
-        let taken: Vec<_> = std::iter::from_fn(|| file.take_chunk()).map(|extent| extent.offset).collect();
-        assert_eq!(taken, [0, CHUNK_BYTES, 2 * CHUNK_BYTES]);
-        assert_eq!(file.count_done(2), ChunkProgress::More);
-        assert_eq!(file.count_done(1), ChunkProgress::Finish);
-    }
-
-    #[test]
-    fn a_failure_gives_up_what_was_not_taken_and_waits_for_what_was() {
-        let file = file(9);
-        file.take_chunk();
-        file.take_chunk();
-        let (first, given_up) = file.fail(false);
-        assert!(first && given_up == 7);
-        assert_eq!(file.count_done(given_up), ChunkProgress::More);
-        assert_eq!(file.fail(false), (false, 0));
-        assert_eq!(file.count_done(2), ChunkProgress::Abandon);
-        assert!(file.take_chunk().is_none());
-    }
-
-    #[test]
-    fn what_an_earlier_run_has_done_is_not_taken_again() {
-        let file = file(5);
-        let done = |offset, length| Extent { offset: offset * CHUNK_BYTES, length: length * CHUNK_BYTES };
-        let begun = EarlierWork { done: vec![done(0, 1), done(3, 1)], ..EarlierWork::default() };
-        assert_eq!(file.begun(begun).unwrap(), ChunkProgress::More);
-        let taken: Vec<_> = std::iter::from_fn(|| file.take_chunk()).map(|extent| extent.offset).collect();
-        assert_eq!(taken, [CHUNK_BYTES, 2 * CHUNK_BYTES, 4 * CHUNK_BYTES]);
-        assert_eq!(file.count_done(3), ChunkProgress::Finish);
-    }
-
-    #[test]
-    fn what_an_earlier_run_cannot_have_done_is_refused() {
-        let (half, chunk) = (CHUNK_BYTES / 2, CHUNK_BYTES);
-        for done in [
-            vec![(0, half)],
-            vec![(0, 0)],
-            vec![(half, chunk)],
-            // Adjacent ranges would have been merged into one.
-            vec![(0, chunk), (chunk, chunk)],
-            vec![(0, 2 * chunk), (chunk, chunk)],
-            vec![(4 * chunk, 2 * chunk)],
-            vec![(chunk, chunk), (0, chunk)],
-            vec![(u64::MAX - chunk + 1, chunk)],
-        ] {
-            let done = done.into_iter().map(|(offset, length)| Extent { offset, length }).collect();
-            assert!(file(5).begun(EarlierWork { done, ..EarlierWork::default() }).is_err());
-        }
-    }
-
-    #[test]
-    fn a_hole_is_taken_at_once() {
-        let file = file(9);
-        file.take_chunk();
-        let hole = file.take_chunks_until(5 * CHUNK_BYTES + 1).unwrap();
-        assert_eq!((hole.offset, hole.end()), (CHUNK_BYTES, 5 * CHUNK_BYTES));
-        assert_eq!(file.take_chunks_until(5 * CHUNK_BYTES), None);
-        assert_eq!(file.take_chunk().unwrap().offset, 5 * CHUNK_BYTES);
-    }
-
-    #[test]
-    fn a_hole_leaves_the_last_chunk_if_that_is_short() {
-        let file = file_as(3 * CHUNK_BYTES + 5, DraftKind::File, true);
-        let hole = file.take_chunks_until(3 * CHUNK_BYTES + 5).unwrap();
-        assert_eq!((hole.offset, hole.length), (0, 3 * CHUNK_BYTES));
-        assert_eq!(file.take_chunk(), Some(Extent { offset: 3 * CHUNK_BYTES, length: 5 }));
-    }
-
-    #[test]
-    fn what_is_left_is_known_to_the_byte() {
-        let file = file_as(2 * CHUNK_BYTES + 5, DraftKind::File, true);
-        let mut left = Vec::new();
-        loop {
-            left.push((file.bytes_left(), file.has_chunks_left()));
-            if file.take_chunk().is_none() {
-                break;
-            }
-        }
-        let expected = [2 * CHUNK_BYTES + 5, CHUNK_BYTES + 5, 5, 0].map(|bytes| (bytes, bytes > 0));
-        assert_eq!(left, expected);
-        assert_eq!(file.chunks(), 3);
-        file.enter();
-        file.enter();
-        file.leave();
-        assert_eq!(file.lanes(), 1);
-    }
-
-    #[test]
-    fn a_stream_is_done_when_its_end_and_all_chunks_are() {
-        for end_comes_last in [false, true] {
-            let file = file_as(UNKNOWN_BYTES, DraftKind::Stream, true);
-            assert!(file.is_open_ended() && file.take_read() && file.take_read());
-            assert_eq!(file.count_done(1), ChunkProgress::More);
-            let end = || file.ends_at(CHUNK_BYTES + 3);
-            let ended = if end_comes_last {
-                assert_eq!(file.count_done(1), ChunkProgress::More);
-                end()
-            } else {
-                assert_eq!(end(), ChunkProgress::More);
-                file.count_done(1)
-            };
-            assert_eq!((ended, file.size_bytes()), (ChunkProgress::Finish, CHUNK_BYTES + 3));
-            // A stream ends only once.
-            assert_eq!((file.ends_at(9), file.size_bytes()), (ChunkProgress::More, CHUNK_BYTES + 3));
-        }
-        assert!(!file(1).is_open_ended());
-    }
-
-    #[test]
-    fn of_a_stream_that_fails_only_what_was_read_is_waited_for() {
-        let file = file_as(UNKNOWN_BYTES, DraftKind::Stream, true);
-        assert!(file.take_read() && file.take_read());
-        assert_eq!(file.fail(false), (true, 0));
-        assert!(!file.take_read() && file.size_bytes() == 2 * CHUNK_BYTES);
-        assert_eq!((file.count_done(1), file.count_done(1)), (ChunkProgress::More, ChunkProgress::Abandon));
-    }
-
-    #[test]
-    fn once_of_no_use_always_of_no_use() {
-        let file = file(3);
-        assert!(!file.has_failed());
-        file.fail(false);
-        assert!(file.has_failed() && !file.is_of_no_use());
-        file.fail(true);
-        file.fail(false);
-        assert!(file.is_of_no_use());
-    }
-
-    #[test]
-    fn a_file_is_begun_anew_once() {
-        let file = file(1);
-        assert_eq!((file.begins_anew(), file.begins_anew()), (false, true));
-        assert!(!file.has_changed());
-        file.changes();
-        assert!(file.has_changed());
-    }
-
-    #[test]
-    fn only_where_most_blocks_are_equal_they_are_compared_on() {
-        let all = BLOCKS_TRIED;
-        for (compared, differ, pay) in [
-            (all - 1, 0, None),
-            (all, 0, Some(true)),
-            (all, all / 4 * 3, Some(true)),
-            (all, all / 4 * 3 + 1, Some(false)),
-        ] {
-            let file = file(1);
-            file.compared_blocks(compared - 1, 0);
-            file.compared_blocks(1, differ);
-            assert_eq!(file.blocks_pay(), pay, "{differ} of {compared}");
-        }
-    }
-
-    #[test]
-    fn comparing_goes_on_as_long_as_anything_is_found_to_be_equal() {
-        let (tried, blocks) = (PIECES_TRIED, BLOCKS_TRIED);
-        for (kind, pieces, equal, differ, pays) in [
-            (DraftKind::Update, tried - 1, 0, blocks, true),
-            (DraftKind::Update, tried, 0, blocks, false),
-            (DraftKind::Update, tried, tried / 16, blocks, false),
-            (DraftKind::Update, tried, tried / 16 + 1, blocks, true),
-            (DraftKind::Update, tried, 0, blocks / 2, true),
-            (DraftKind::InPlace, tried, 0, blocks, true),
-        ] {
-            let file = file_as(CHUNK_BYTES, kind, false);
-            file.compared(pieces, equal);
-            file.compared_blocks(blocks, differ);
-            assert_eq!(file.comparing_pays(), pays, "{kind:?}: {equal} of {pieces}, {differ} of {blocks}");
-            assert_eq!(file.compared_bytes(), pieces * PIECE_BYTES);
-        }
-    }
-
-    #[test]
-    fn only_of_a_large_new_file_without_holes_all_may_be_sent() {
-        let large = 1 << 30;
-        let sparse = EntryMetadata { size_bytes: large, sparse: true, ..EntryMetadata::new(EntryKind::File) };
-        assert!(file_as(large, DraftKind::Update, false).may_go_whole());
-        assert!(!file_as(CHUNK_BYTES, DraftKind::Update, false).may_go_whole());
-        assert!(!file_as(large, DraftKind::InPlace, false).may_go_whole());
-        assert!(!file_of(sparse, DraftKind::Update, false).may_go_whole());
-    }
-
-    #[test]
-    fn tags_and_digests_belong_to_their_kinds_of_files() {
-        for (kind, named, tags, hashed) in [
-            (DraftKind::File, false, false, false),
-            (DraftKind::Update, false, true, false),
-            (DraftKind::Update, true, false, false),
-            (DraftKind::Compare, false, true, false),
-            (DraftKind::Compare, true, false, false),
-            (DraftKind::InPlace, false, false, false),
-            (DraftKind::Sink, false, false, true),
-            (DraftKind::Sink, true, false, false),
-        ] {
-            let file = file_as(PIECE_BYTES, kind, named);
-            assert_eq!(
-                (file.is_compared_by_tags(), file.is_only_hashed()),
-                (tags, hashed),
-                "{kind:?} {named}"
-            );
-            // No digest is computed if tags are compared.
-            file.add_values(0, &[[7; 32]]);
-            assert_eq!(file.digest().is_none(), tags, "{kind:?} {named}");
-        }
-        assert!(file_of(EntryMetadata::new(EntryKind::BlockDevice), DraftKind::Device, true).is_of_disk());
-        assert!(!file(1).is_of_disk());
-    }
-
-    #[test]
-    fn the_digest_is_of_pieces_in_their_places() {
-        let size_bytes = CHUNK_BYTES + PIECE_BYTES + 7;
-        let bytes: Vec<u8> = (0..size_bytes).map(|at| (at / 1000) as u8).collect();
-        let file = file_as(size_bytes, DraftKind::File, true);
-        while let Some(chunk) = file.take_chunk() {
-            let value = |piece: Extent| {
-                let bytes = &bytes[piece.offset as usize..piece.end() as usize];
-                crate::digest::piece_value(size_bytes, piece.offset, bytes)
-            };
-            assert_eq!(file.digest(), None);
-            file.add_values(chunk.offset, &chunk.pieces().map(value).collect::<Vec<_>>());
-        }
-        assert_eq!(file.digest(), Some(*blake3::hash(&bytes).as_bytes()));
-        file.forget_digest();
-        assert_eq!(file.digest(), None);
-    }
-
-    #[test]
-    fn holes_are_added_up() {
-        let file = file(9);
-        assert_eq!((file.hole(5), file.hole(CHUNK_BYTES)), (5, CHUNK_BYTES + 5));
-    }
-
-    #[test]
-    fn a_file_that_is_there_already_is_finished_at_once() {
-        let file = file(3);
-        assert!(!file.completes() && !file.is_resumed());
-        let done = vec![Extent { offset: 0, length: 3 * CHUNK_BYTES }];
-        assert_eq!(
-            file.begun(EarlierWork { done, ..EarlierWork::default() }).unwrap(),
-            ChunkProgress::Finish
-        );
-        assert!(file.completes() && file.is_resumed());
-        assert_eq!((file.take_chunks_until(3 * CHUNK_BYTES), file.take_chunk()), (None, None));
-        let new = self::file(3);
-        assert_eq!(new.begun(EarlierWork::default()).unwrap(), ChunkProgress::More);
-        assert!(new.completes() && !new.is_resumed());
-    }
-}
+mod tests;

@@ -356,6 +356,11 @@ impl DirectoryNode {
         self.origins.get(origin).map(|origin| self.place(origin))
     }
 
+    /// Returns the number of leading names in its path that belong to the top.
+    pub fn top_names(&self) -> u16 {
+        self.top_names
+    }
+
     fn place(&self, origin: &Origin) -> SharePlace {
         let (source, target) = (origin.path.clone(), self.target.clone());
         SharePlace { root: origin.root, source, target, top_names: self.top_names }

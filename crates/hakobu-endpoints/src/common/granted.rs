@@ -200,6 +200,10 @@ impl GrantUsage {
                 copies.iter().try_for_each(|(name, _)| grant.check_write(&directory.join(name)?))?;
             }
             TargetOp::Begin { draft, begin, .. } => return self.check_begin(*draft, begin).map(Some),
+            TargetOp::JoinDraft { shared, .. } => {
+                self.refuse_writing(DraftKind::File)?;
+                grant.check_write(&shared.path)?;
+            }
             TargetOp::Apply { changes } => {
                 self.refuse_writing(DraftKind::File)?;
                 changes.iter().try_for_each(|change| self.check_change(change))?;
@@ -207,7 +211,8 @@ impl GrantUsage {
             TargetOp::Finish { draft, .. } => return Ok(Some(TakenAllowance::Finished(*draft))),
             TargetOp::Abandon { draft, .. } => self.give_back(Some(&TakenAllowance::Finished(*draft)), &[]),
             // Operations on an existing draft.
-            TargetOp::HashRange { .. }
+            TargetOp::ShareDraft { .. }
+            | TargetOp::HashRange { .. }
             | TargetOp::Hole { .. }
             | TargetOp::Patch { .. }
             | TargetOp::WeakSums { .. }

@@ -86,6 +86,13 @@ impl DraftName {
         (of_its_job == of_job && of_its_lease != of_lease).then_some(other)
     }
 
+    /// Returns the name of a large draft of the job, under any lease.
+    pub(crate) fn of_large_draft(key: &DraftKey, name: &[u8]) -> Option<Self> {
+        let draft = Self::of(name)?;
+        let is_of_job = draft.body()[..OF_JOB] == key.begin[..OF_JOB];
+        (is_of_job && draft_life(name) == Some(DraftLife::Long)).then_some(draft)
+    }
+
     /// Returns true if both are of the same file and job, under any leases.
     pub(crate) fn is_of_file_of(&self, other: &Self) -> bool {
         let is_equal = |from: usize, until: usize| self.body()[from..until] == other.body()[from..until];
@@ -134,6 +141,13 @@ mod tests {
         let (own, other) = (name(&key(1, 1)), name(&key(1, 2)));
         assert!(own != other && own.is_of_file_of(&other) && own.is_of_file_of(&own));
         assert_eq!(DraftName::of_other_lease(&key(1, 1), other.as_bytes()), Some(other));
+        for draft in [own, other] {
+            assert_eq!(DraftName::of_large_draft(&key(1, 1), draft.as_bytes()), Some(draft));
+            assert_eq!(DraftName::of_large_draft(&key(2, 1), draft.as_bytes()), None);
+        }
+        let small = DraftName::new(&key(1, 1), 1, b"a", b"b");
+        assert_eq!(DraftName::of_large_draft(&key(1, 1), small.as_bytes()), None);
+        assert_eq!(DraftName::of_large_draft(&key(1, 1), b"b"), None);
         let journal = other.journal();
         assert_eq!(DraftName::of_other_lease(&key(1, 1), journal.as_bytes()), Some(journal));
         for none in [own, own.journal(), name(&key(2, 2))] {

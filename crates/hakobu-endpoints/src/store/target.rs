@@ -162,6 +162,8 @@ impl StoreTargetState {
             TargetOp::Apply { changes } => Ok(self.apply(&changes)),
             TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
             TargetOp::CopyInStore { .. }
+            | TargetOp::JoinDraft { .. }
+            | TargetOp::ShareDraft { .. }
             | TargetOp::HashRange { .. }
             | TargetOp::WeakSums { .. }
             | TargetOp::Reflink { .. } => Err(unsupported("files are replaced, and never changed")),

@@ -16,6 +16,7 @@ mod merge;
 mod moved;
 mod names;
 mod plain;
+mod ranges;
 mod remote;
 mod removal;
 mod resume;

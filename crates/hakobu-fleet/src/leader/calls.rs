@@ -252,7 +252,7 @@ pub(super) fn ends_a_run(error: &hakobu_core::Error) -> bool {
 
 /// Returns a result as the ledger takes it. Given work is divided into about so many units.
 fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
-    let CommittedWork { given, counters, ends, names, failures, losses } = work;
+    let CommittedWork { given, counters, ends, names, files, failures, losses } = work;
     let mut items = Vec::new();
     for bytes in given {
         if let UnitWork::Items(more) = UnitWork::decode(&bytes)? {
@@ -282,6 +282,7 @@ fn unit_result(work: CommittedWork, units: usize) -> Result<UnitResult> {
         children: divided(items, units),
         counters: counters.of_broker(),
         open_directories: ends.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
+        open_files: files.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
         link_names: names.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
         failures: failures.into_iter().map(Into::into).collect(),
         losses,
@@ -294,11 +295,14 @@ const UNIT_PATH_BYTES: usize = 256 << 10;
 /// The number of files in slices of directories that make a unit: some seconds of work for whoever is slow.
 const UNIT_SLICED_FILES: usize = 2_000;
 
-/// Divides items into about so many units, each of neighbours. Units with slices of directories have no whole ones.
+/// Divides items into about so many units, each of neighbours. Units with slices of directories have no whole ones. Each range of
+/// a file is a unit.
 fn divided(items: Vec<UnitItem>, units: usize) -> Vec<UnitWork> {
+    let (ranges, items): (Vec<_>, Vec<_>) = items.into_iter().partition(UnitItem::is_range);
     let (whole, slices): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.part == ItemPart::Whole);
     let mut divided = divided_up_to(whole, units, UNIT_ITEMS_MAX / 4);
     divided.extend(divided_up_to(slices, units, UNIT_SLICED_FILES));
+    divided.extend(ranges.into_iter().map(|range| UnitWork::Items(vec![range])));
     divided
 }
 

@@ -1,6 +1,7 @@
 //! The phases of a run: which units come next when none is left.
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::path::EntryPath;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -8,6 +9,7 @@ use crate::ids::Moment;
 use crate::ledger::Ledger;
 use crate::link_name::{LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPosition, DirectoryRange};
+use crate::open_file::OpenFilePosition;
 use crate::run::{RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
 use crate::run_figures::RunFigures;
 use crate::run_phases::has_extra;
@@ -44,7 +46,7 @@ pub fn next_step(
         let cursor = if phase == row.phase { &row.cursor[..] } else { &[] };
         let is_new = phase > row.phase;
         let (units, cursor) = match phase {
-            RunPhase::Copy => continue,
+            RunPhase::Copy => file_units(ledger, row, read_cursor(cursor)?)?,
             RunPhase::Links => link_units(ledger, row, read_cursor(cursor)?)?,
             RunPhase::Directories => directory_units(ledger, row, read_cursor(cursor)?)?,
             RunPhase::Removal if is_new && removes(row, request) => (vec![UnitWork::All], Vec::new()),
@@ -66,6 +68,22 @@ pub fn next_step(
 /// not at the source.
 fn removes(row: &RunRow, request: &FleetRequest) -> bool {
     row.failures == 0 && has_extra(row, request)
+}
+
+/// Returns the units of the next open files, and the place up to which they go. Their drafts are removed by whoever lists their
+/// directories afterwards, so this comes before anything else.
+fn file_units(
+    ledger: &mut dyn Ledger,
+    row: &RunRow,
+    after: Option<(u16, Vec<u8>)>,
+) -> Result<(Vec<UnitWork>, Vec<u8>)> {
+    let place = |(root, path): (u16, Vec<u8>)| -> Result<OpenFilePosition> {
+        Ok(OpenFilePosition { root, path: EntryPath::new(path)? })
+    };
+    let after = after.map(place).transpose()?;
+    let files = ledger.open_files(row.id, after.as_ref(), STEP_PACKS_MAX)?;
+    let last = files.last().or(after.as_ref()).map(|last| (last.root, last.path.as_bytes().to_vec()));
+    Ok((files.into_iter().map(UnitWork::File).collect(), write_cursor(&last)?))
 }
 
 /// Returns the units of the next names of links, and the place up to which they go.

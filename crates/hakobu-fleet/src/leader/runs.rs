@@ -1,6 +1,6 @@
 //! The course of runs: units are leased, committed and returned, phases follow each other, and runs end.
 
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::calls::ends_a_run;
 use super::phases::{NextStep, next_step};
@@ -15,6 +15,7 @@ use crate::lease::Lease;
 use crate::link_name::PackLimits;
 use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName};
 use crate::names::{BrokerName, GroupName};
+use crate::open_file::{OpenFileRecord, OpenFileRow};
 use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase};
 use crate::run_report;
 use crate::run_request::FleetRequest;
@@ -135,6 +136,13 @@ impl Leader {
                 let further = self.ledger.directory_pack(key.run, Some(&range.until), one)?;
                 let is_last = further.is_none() && run.row.units.open() == 1;
                 GrantedWork::Ends { ends, is_examined: run.row.failures == 0, is_last }
+            }
+            (UnitWork::File(position), _) => {
+                let missing = || Error::new(ErrorKind::Corrupt, "granting a unit", "its file is not open");
+                let file = self.ledger.open_file(key.run, position)?.ok_or_else(missing)?;
+                let OpenFileRecord { detail, torn } = file;
+                let row = OpenFileRow { position: position.clone(), is_torn: false, detail };
+                GrantedWork::File((&row).into(), torn)
             }
             (_, RunPhase::Removal) => GrantedWork::Removal,
             (_, RunPhase::Verify) => GrantedWork::Verify,

@@ -18,6 +18,7 @@ use crate::limits::check_at_most;
 use crate::names::BrokerName;
 use crate::notification::NotificationKind;
 use crate::notification_setting::NotificationSetting;
+use crate::open_file::{OpenFilePosition, OpenFileRow};
 use crate::relationship::Relationship;
 use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase, RunRow, RunStep};
 use crate::run_phases::count_unit;
@@ -283,6 +284,15 @@ impl<T: Tables> ChangeBatch<'_, T> {
         let items: Vec<(u16, EntryPath)> = match self.work(key)? {
             UnitWork::All => vec![(0, EntryPath::root())],
             UnitWork::Again(paths) => paths,
+            UnitWork::File(OpenFilePosition { root, path }) => vec![(root, path)],
+            // Its file fails once, when it ends.
+            UnitWork::Items(items) if items.iter().any(UnitItem::is_range) => {
+                for item in items {
+                    let row = OpenFileRow::torn(item.position(), &no_result())?;
+                    self.tables.insert_open_file(key.run, &row)?;
+                }
+                Vec::new()
+            }
             UnitWork::Items(items) => {
                 let paths = |item: UnitItem| item.paths().into_iter().map(move |path| (item.root, path));
                 items.into_iter().flat_map(paths).collect()
@@ -298,10 +308,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
             }
         };
         for (root, path) in items {
-            let detail = format!("{ATTEMPTS_MAX} attempts ended without a result");
-            let error = Error::new(ErrorKind::Io, "working on a unit", detail)
-                .hint("see the logs of the brokers, and retry what failed");
-            let failure = Failure { path: path.as_bytes().to_vec(), error };
+            let failure = Failure { path: path.as_bytes().to_vec(), error: no_result() };
             self.add_failure(key.run, FailureRow { root, failure })?;
         }
         self.tables.delete_unit(key)?;
@@ -341,6 +348,9 @@ impl<T: Tables> ChangeBatch<'_, T> {
     fn add_result(&mut self, run: RunId, result: &UnitResult) -> Result<()> {
         for row in &result.open_directories {
             self.tables.insert_open_directory(run, row)?;
+        }
+        for row in &result.open_files {
+            self.tables.insert_open_file(run, row)?;
         }
         for row in &result.link_names {
             self.tables.insert_link_name(run, row)?;
@@ -437,4 +447,11 @@ impl<T: Tables> ChangeBatch<'_, T> {
         record.last_used = Some(now);
         Ok(Answer::TokenUsed(Box::new(record)))
     }
+}
+
+/// Returns the error of a unit that was tried too often.
+fn no_result() -> Error {
+    let detail = format!("{ATTEMPTS_MAX} attempts ended without a result");
+    Error::new(ErrorKind::Io, "working on a unit", detail)
+        .hint("see the logs of the brokers, and retry what failed")
 }

@@ -19,6 +19,7 @@ use crate::lease::UnitState;
 use crate::link_name::{LinkNameRow, LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange, OpenDirectoryRow};
+use crate::open_file::{OpenFilePosition, OpenFileRecord, OpenFileRow};
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunPhase, RunRow};
 use crate::token::{NewToken, TokenHash, TokenRecord};
@@ -38,6 +39,7 @@ pub struct MemoryLedger {
     units: BTreeMap<UnitId, MemoryUnit>,
     committed: BTreeMap<UnitKey, Epoch>,
     open_directories: BTreeMap<(RunId, DirectoryKey), Vec<u8>>,
+    open_files: BTreeMap<(RunId, OpenFilePosition, bool), Vec<u8>>,
     link_names: BTreeMap<(RunId, LinkPosition), (u64, Vec<u8>)>,
     failures: BTreeMap<(RunId, RowNumber), NumberedFailure>,
     relationships: BTreeMap<RelationshipId, RelationshipRecord>,
@@ -213,6 +215,26 @@ impl Ledger for MemoryLedger {
         Tables::directories_in(self, run, range)
     }
 
+    fn open_files(
+        &mut self,
+        run: RunId,
+        after: Option<&OpenFilePosition>,
+        limit: usize,
+    ) -> Result<Vec<OpenFilePosition>> {
+        let rows = self.open_files.keys().filter(|(of, position, is_torn)| {
+            *of == run && !is_torn && after.is_none_or(|after| position > after)
+        });
+        Ok(rows.map(|(_, position, _)| position.clone()).take(page(limit)).collect())
+    }
+
+    fn open_file(&mut self, run: RunId, position: &OpenFilePosition) -> Result<Option<OpenFileRecord>> {
+        let row = |is_torn| {
+            let detail = self.open_files.get(&(run, position.clone(), is_torn))?;
+            Some((is_torn, detail.clone()))
+        };
+        Ok(OpenFileRecord::of([false, true].into_iter().filter_map(row)))
+    }
+
     fn failures(
         &mut self,
         run: RunId,
@@ -305,6 +327,7 @@ impl Ledger for MemoryLedger {
         self.committed.retain(|key, _| !removed(&key.run));
         self.link_names.retain(|(run, _), _| !removed(run));
         self.open_directories.retain(|(run, _), _| !removed(run));
+        self.open_files.retain(|(run, ..), _| !removed(run));
         Ok(left == 0)
     }
 }
@@ -378,6 +401,11 @@ impl Tables for MemoryLedger {
 
     fn insert_open_directory(&mut self, run: RunId, row: &OpenDirectoryRow) -> Result<()> {
         self.open_directories.insert((run, directory_key(&row.position())), row.detail.clone());
+        Ok(())
+    }
+
+    fn insert_open_file(&mut self, run: RunId, row: &OpenFileRow) -> Result<()> {
+        self.open_files.insert((run, row.position.clone(), row.is_torn), row.detail.clone());
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::lease::{LeaseHolder, UnitState};
 use crate::link_name::{LinkNameRow, LinkPosition};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::OpenDirectoryRow;
+use crate::open_file::OpenFilePosition;
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{RunOutcome, RunPhase, RunRow, UnitCounts};
 use crate::token::{NewToken, TokenHash, TokenRecord, TokenRole};
@@ -172,6 +173,16 @@ pub(super) fn link_name(row: &dyn LedgerRow) -> Result<LinkNameRow> {
 /// Returns an open directory from the columns `root`, `path` and `detail`.
 pub(super) fn open_directory(row: &dyn LedgerRow) -> Result<OpenDirectoryRow> {
     Ok(OpenDirectoryRow { root: small(row, 0)?, path: path(row, 1)?, detail: column(row, 2)? })
+}
+
+/// Returns the place of an open file from the columns `root` and `path`.
+pub(super) fn open_file_position(row: &dyn LedgerRow) -> Result<OpenFilePosition> {
+    Ok(OpenFilePosition { root: small(row, 0)?, path: path(row, 1)? })
+}
+
+/// Returns a row of an open file from the columns `is_torn` and `detail`.
+pub(super) fn open_file_part(row: &dyn LedgerRow) -> Result<(bool, Vec<u8>)> {
+    Ok((column::<i64>(row, 0)? != 0, column(row, 1)?))
 }
 
 pub(super) fn failure_row(row: &dyn LedgerRow) -> Result<NumberedFailure> {

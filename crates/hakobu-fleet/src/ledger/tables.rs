@@ -10,6 +10,7 @@ use crate::lease::UnitState;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
+use crate::open_file::OpenFileRow;
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
 use crate::token::{NewToken, TokenHash, TokenRecord};
@@ -42,6 +43,8 @@ pub(super) trait Tables {
 
     /// Adds a row, or replaces the one that is there.
     fn insert_open_directory(&mut self, run: RunId, row: &OpenDirectoryRow) -> Result<()>;
+    /// Adds a row, or replaces the one that is there.
+    fn insert_open_file(&mut self, run: RunId, row: &OpenFileRow) -> Result<()>;
     /// Adds a row, or replaces the one that is there.
     fn insert_link_name(&mut self, run: RunId, row: &LinkNameRow) -> Result<()>;
     fn links_in(&mut self, run: RunId, range: &LinkRange) -> Result<Option<LinkPack>>;

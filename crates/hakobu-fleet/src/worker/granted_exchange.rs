@@ -4,18 +4,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hakobu_core::error::Result;
+use hakobu_core::error::{Error, Result};
 use hakobu_core::exchange::{
     DirectoryEnd, DirectoryShare, DirectorySlice, EntryShare, NameShare, WorkDemand, WorkExchange, WorkShare,
 };
+use hakobu_core::extent::Extent;
+use hakobu_core::open_file::{OpenFileEnd, OpenLargeFile};
 use hakobu_core::target_lease::TargetLease;
 
 use super::broker_unit::BrokerUnit;
+use super::range_sizes::{RANGES_MAX, RangeSizes};
 use crate::change::COMMIT_ROWS_MAX;
 use crate::fleet_clock::FleetClock;
+use crate::kept_shares::{open_file, torn_error};
 use crate::link_name::LinkNameRow;
-use crate::message::{CommittedWork, GrantedUnit, GrantedWork, SentDirectory, SentName};
+use crate::message::{CommittedWork, GrantedUnit, GrantedWork, SentDirectory, SentFile, SentName};
 use crate::open_directory::OpenDirectoryRow;
+use crate::open_file::{OpenFilePosition, OpenFileRow};
 use crate::unit::{UNIT_ITEMS_MAX, UnitItem, UnitWork};
 
 /// The number of entries after which a unit has enough.
@@ -46,6 +51,12 @@ pub struct GrantedExchange<'a> {
     slices: Mutex<Vec<DirectorySlice>>,
     /// The number of bytes of paths and names in the slices.
     slice_bytes: AtomicU64,
+    /// The sizes of ranges of large files; `None` if none are given away.
+    ranges: Option<RangeSizes>,
+    files: Mutex<Vec<(OpenLargeFile, Vec<Extent>)>>,
+    /// The number of ranges in these.
+    file_ranges: AtomicU64,
+    torn: Mutex<Vec<(OpenFilePosition, Error)>>,
     names: Mutex<Vec<NameShare>>,
     ends: Mutex<Vec<DirectoryEnd>>,
     rows: AtomicU64,
@@ -62,10 +73,14 @@ impl<'a> GrantedExchange<'a> {
         state: &'a Arc<BrokerUnit>,
         granted: &GrantedUnit,
         clock: &'a dyn FleetClock,
-        is_ending: &'a (dyn Fn() -> bool + Sync),
+        (is_ending, ranges): (&'a (dyn Fn() -> bool + Sync), RangeSizes),
     ) -> Result<Self> {
         let GrantedUnit { work, lease, .. } = granted;
         Ok(Self {
+            ranges: gives_ranges(work)?.then_some(ranges),
+            files: Mutex::default(),
+            file_ranges: AtomicU64::new(0),
+            torn: Mutex::default(),
             state,
             clock,
             is_ending,
@@ -74,7 +89,10 @@ impl<'a> GrantedExchange<'a> {
             is_all: match work {
                 GrantedWork::Copy(bytes) => UnitWork::decode(bytes)? == UnitWork::All,
                 GrantedWork::Ends { is_examined, is_last, .. } => *is_examined && *is_last,
-                GrantedWork::Names(_) | GrantedWork::Removal | GrantedWork::Verify => false,
+                GrantedWork::Names(_)
+                | GrantedWork::Removal
+                | GrantedWork::Verify
+                | GrantedWork::File(..) => false,
             },
             given: Mutex::default(),
             slices: Mutex::default(),
@@ -96,8 +114,23 @@ impl<'a> GrantedExchange<'a> {
         let slices = self.slices.into_inner().unwrap_or_else(PoisonError::into_inner);
         let names = self.names.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ends = self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let torn = self.torn.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let given = given.iter().map(UnitItem::of).chain(slices.into_iter().map(UnitItem::of_slice));
+        let (mut given, mut rows) = (packed(given)?, Vec::new());
+        for (file, ranges) in &files {
+            let row = OpenFileRow::of(file)?;
+            for range in ranges {
+                given.push(UnitWork::Items(vec![UnitItem::of_range(file, &row, *range)]).encode()?);
+            }
+            rows.push(SentFile::from(&row));
+        }
+        for (position, error) in torn {
+            rows.push(SentFile::from(&OpenFileRow::torn(position, &error)?));
+        }
         Ok(CommittedWork {
-            given: packed(given.iter().map(UnitItem::of).chain(slices.into_iter().map(UnitItem::of_slice)))?,
+            given,
+            files: rows,
             ends: ends
                 .iter()
                 .map(|end| OpenDirectoryRow::of(end).map(|row| SentDirectory::from(&row)))
@@ -108,6 +141,15 @@ impl<'a> GrantedExchange<'a> {
                 .collect::<Result<_>>()?,
             ..CommittedWork::default()
         })
+    }
+}
+
+/// Returns true if ranges of large files are given away by a unit. One that copies entries by themselves lists their directories
+/// only if it is repeated, and another one with an entry of the same directory would remove the draft then.
+fn gives_ranges(work: &GrantedWork) -> Result<bool> {
+    match work {
+        GrantedWork::Copy(bytes) => Ok(!matches!(UnitWork::decode(bytes)?, UnitWork::Again(_))),
+        _ => Ok(false),
     }
 }
 
@@ -137,12 +179,14 @@ fn packed(items: impl Iterator<Item = UnitItem>) -> Result<Vec<Vec<u8>>> {
 fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
     let shares = match work {
         GrantedWork::Copy(bytes) => match UnitWork::decode(bytes)? {
-            UnitWork::Items(items) => items.iter().map(UnitItem::share).collect(),
+            UnitWork::Items(items) => items.iter().map(UnitItem::share).collect::<Result<_>>()?,
             UnitWork::Again(paths) => paths
                 .into_iter()
                 .map(|(root, source)| WorkShare::Entry(EntryShare { root, source }))
                 .collect(),
-            UnitWork::All | UnitWork::Links(_) | UnitWork::Directories(_) => return Ok(None),
+            UnitWork::All | UnitWork::Links(_) | UnitWork::Directories(_) | UnitWork::File(_) => {
+                return Ok(None);
+            }
         },
         GrantedWork::Names(names) => names
             .iter()
@@ -156,6 +200,11 @@ fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
                 Ok(WorkShare::End(end))
             })
             .collect::<Result<_>>()?,
+        GrantedWork::File(file, torn) => {
+            let OpenFileRow { position, detail, .. } = file.clone().try_into()?;
+            let torn = torn.as_deref().map(torn_error).transpose()?;
+            vec![WorkShare::File(OpenFileEnd { file: open_file(&position, &detail)?, torn })]
+        }
         GrantedWork::Removal | GrantedWork::Verify => return Ok(None),
     };
     Ok(Some(shares))
@@ -212,6 +261,25 @@ impl WorkExchange for GrantedExchange<'_> {
     fn give_names(&self, names: Vec<NameShare>) {
         self.rows.fetch_add(names.len() as u64, Ordering::Relaxed);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    fn range_bytes(&self, left_bytes: u64) -> Option<u64> {
+        // Alone, a broker is as fast without.
+        let is_wanted = self.state.splits() || (self.is_ending)();
+        let is_full = self.file_ranges.load(Ordering::Relaxed) >= RANGES_MAX;
+        self.ranges.filter(|_| is_wanted && !is_full)?.length_bytes(left_bytes)
+    }
+
+    fn give_ranges(&self, file: OpenLargeFile, ranges: Vec<Extent>) {
+        self.rows.fetch_add(1, Ordering::Relaxed);
+        self.file_ranges.fetch_add(ranges.len() as u64, Ordering::Relaxed);
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).push((file, ranges));
+    }
+
+    fn tear(&self, file: &OpenLargeFile, error: Error) {
+        self.rows.fetch_add(1, Ordering::Relaxed);
+        let position = OpenFilePosition { root: file.place.root, path: file.place.source.clone() };
+        self.torn.lock().unwrap_or_else(PoisonError::into_inner).push((position, error));
     }
 
     fn leave_open(&self, directories: Vec<DirectoryEnd>) {

@@ -82,7 +82,7 @@ impl BrokerWorker {
                 (copy(&comparing, &mut environment), CommittedWork::default())
             }
             _ => {
-                let exchange = GrantedExchange::new(state, granted, &*self.clock, &is_ending)?;
+                let exchange = GrantedExchange::new(state, granted, &*self.clock, (&is_ending, self.ranges))?;
                 let transfer = cache.run(credentials, copy_request)?.run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }
@@ -134,7 +134,7 @@ fn finished(
     let (counters, losses) = match granted {
         GrantedWork::Removal => (all.of_removal(), RunLosses::default()),
         GrantedWork::Verify => (all.of_comparison(), RunLosses::default()),
-        GrantedWork::Copy(_) | GrantedWork::Names(_) | GrantedWork::Ends { .. } => {
+        GrantedWork::Copy(_) | GrantedWork::Names(_) | GrantedWork::Ends { .. } | GrantedWork::File(..) => {
             (all, RunLosses::new(&transfer.summary.losses))
         }
     };

@@ -24,7 +24,7 @@ use hakobu_fleet::run_request::{FleetRequest, RequestReader, RunVerb};
 use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_fleet::sent_credentials::CredentialReader;
 use hakobu_fleet::unit::UnitWork;
-use hakobu_fleet::worker::{BrokerWorker, WorkerSettings};
+use hakobu_fleet::worker::{BrokerWorker, RangeSizes, WorkerSettings};
 
 /// Reads requests without options. A `sync` deletes.
 pub struct PlainReader;
@@ -56,6 +56,8 @@ impl Observer for Printed {
 
 pub struct Fleet {
     pub plane: ControlPlane,
+    /// The sizes of ranges of large files, for the brokers that are added from now on.
+    pub ranges: RangeSizes,
     group: GroupName,
     brokers: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
@@ -80,7 +82,7 @@ impl Fleet {
         let settings = LeaderSettings { lease, split_after: Duration::from_millis(100), key };
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let plane = ControlPlane::start(ledger, clock, settings, buses).unwrap();
-        Self { plane, group, brokers: Vec::new() }
+        Self { plane, ranges: RangeSizes::default(), group, brokers: Vec::new() }
     }
 
     pub fn add_broker(&mut self, name: &str) {
@@ -102,6 +104,7 @@ impl Fleet {
             (Arc::new(MachineClock), Arc::new(Printed)),
             (ending.clone(), Arc::default()),
         )
+        .with_ranges(self.ranges)
         .with_credentials(CredentialReader::new(SecretPlaces::default()).unwrap());
         self.brokers.push((ending, std::thread::spawn(move || worker.run())));
     }

@@ -3,6 +3,7 @@
 
 mod credentials;
 mod fleet;
+mod large_files;
 mod losses;
 mod tests;
 mod trees;

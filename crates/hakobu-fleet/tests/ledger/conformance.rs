@@ -20,6 +20,10 @@ use hakobu_fleet::transition::{RefuseCause, UnitRefusal, UnitTransition};
 use hakobu_fleet::unit::UnitWork;
 use hakobu_fleet::unit_counters::UnitCounters;
 
+use crate::open_files::{
+    a_range_tears_its_own_file_only, a_range_that_is_given_up_tears_its_file, open_file,
+    open_files_are_listed_in_order_and_read, ranges_that_cannot_be_are_refused,
+};
 use crate::samples::*;
 
 macro_rules! cases {
@@ -57,6 +61,10 @@ cases!(
     another_group_gets_nothing,
     phases_follow_when_no_unit_is_left,
     a_run_that_ends_leaves_its_history,
+    open_files_are_listed_in_order_and_read,
+    a_range_tears_its_own_file_only,
+    ranges_that_cannot_be_are_refused,
+    a_range_that_is_given_up_tears_its_file,
     links_come_in_packs_of_groups,
     directories_come_deepest_first,
     failures_are_paged_and_counted,
@@ -79,7 +87,7 @@ cases!(
     a_unit_that_is_added_in_a_batch_is_leased_in_it,
 );
 
-fn refused(refusal: UnitRefusal) -> LedgerAnswer {
+pub fn refused(refusal: UnitRefusal) -> LedgerAnswer {
     LedgerAnswer::Refused(LedgerRefusal::Unit(refusal))
 }
 
@@ -166,6 +174,7 @@ fn a_commit_adds_everything_at_once(ledger: &mut dyn Ledger) {
         children: vec![work(&["a/b", "a/c"]), work(&["d"])],
         counters: UnitCounters { bytes_scanned: u64::MAX, ..Default::default() },
         open_directories: vec![open_directory("a"), open_directory(""), open_directory("a")],
+        open_files: vec![open_file("h")],
         link_names: vec![link_name(9, "e"), link_name(9, "f")],
         failures: vec![failure(ErrorKind::PermissionDenied, b"g\xff\n")],
         losses: losses(),
@@ -195,6 +204,7 @@ fn a_result_outside_its_unit_is_refused(ledger: &mut dyn Ledger) {
         UnitResult { children: vec![work(&["b"])], ..Default::default() },
         UnitResult { open_directories: vec![open_directory("")], ..Default::default() },
         UnitResult { link_names: vec![link_name(1, "ab")], ..Default::default() },
+        UnitResult { open_files: vec![open_file("b")], ..Default::default() },
     ] {
         let commit = commit_change(key, "one", leased.epoch, result);
         assert_eq!(apply(ledger, commit), refused(UnitRefusal::OutsideUnit));
@@ -241,7 +251,7 @@ fn another_group_gets_nothing(ledger: &mut dyn Ledger) {
     assert_eq!(apply(ledger, lease_change(elsewhere, "one", 0, 0, 9)), refused(UnitRefusal::Unknown));
 }
 
-fn step(run: RunId, step: u64, phase: RunPhase, units: Vec<UnitWork>) -> LedgerChange {
+pub fn step(run: RunId, step: u64, phase: RunPhase, units: Vec<UnitWork>) -> LedgerChange {
     LedgerChange::StepRun(Box::new(RunStep { run, step, phase, cursor: b"here".to_vec(), units }))
 }
 
@@ -315,7 +325,7 @@ fn a_run_that_ends_leaves_its_history(ledger: &mut dyn Ledger) {
     assert!(ledger.ready_units(next, None, 1).unwrap()[0].key.unit > keys[2].unit);
 }
 
-fn with_rows(ledger: &mut dyn Ledger, result: UnitResult) -> RunId {
+pub fn with_rows(ledger: &mut dyn Ledger, result: UnitResult) -> RunId {
     let run = start(ledger, vec![work(&[""])]);
     let key = ledger.ready_units(run, None, 1).unwrap()[0].key;
     let leased = lease(ledger, key, "one", 0);
@@ -691,7 +701,7 @@ fn a_refusal_leaves_the_rest_of_the_batch(ledger: &mut dyn Ledger) {
 }
 
 /// Returns a path of 4095 bytes that no compression shortens much, with this end.
-fn longest(end: u8) -> EntryPath {
+pub fn longest(end: u8) -> EntryPath {
     let mut state = 7u64;
     let mut bytes: Vec<u8> = (0..4094)
         .map(|index| {

@@ -8,5 +8,6 @@ mod database;
 mod files;
 mod leadership;
 mod model;
+mod open_files;
 mod rate;
 mod samples;

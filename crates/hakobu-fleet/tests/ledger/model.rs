@@ -14,6 +14,7 @@ use hakobu_fleet::transition::{RefuseCause, UnitTransition};
 use hakobu_fleet::unit_counters::UnitCounters;
 use proptest::prelude::*;
 
+use crate::open_files::open_file;
 use crate::samples::*;
 
 /// A change whose numbers are small, so that sequences meet the same runs and units again.
@@ -68,6 +69,7 @@ fn result(bits: u8) -> UnitResult {
         children: if is_set(0) { vec![work(&["a/x"]), work(&["a/y", "a/z"])] } else { vec![] },
         counters: UnitCounters { entries_created: u64::from(bits), ..Default::default() },
         open_directories: if is_set(1) { vec![open_directory("a"), open_directory("a/x")] } else { vec![] },
+        open_files: if is_set(2) { vec![open_file("a/x/h")] } else { vec![] },
         link_names: if is_set(2) { vec![link_name(u64::MAX, "a/x/l"), link_name(3, "a/m")] } else { vec![] },
         failures: if is_set(3) { vec![failure(ErrorKind::Io, b"a/x\xff")] } else { vec![] },
         losses: if is_set(3) { losses() } else { Default::default() },

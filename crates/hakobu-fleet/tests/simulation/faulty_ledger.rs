@@ -14,6 +14,7 @@ use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
+use hakobu_fleet::open_file::{OpenFilePosition, OpenFileRecord};
 use hakobu_fleet::relationship::RelationshipRecord;
 use hakobu_fleet::run::RunRow;
 use hakobu_fleet::token::TokenRecord;
@@ -124,6 +125,19 @@ impl Ledger for FaultyLedger {
 
     fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>> {
         self.read()?.directories_in(run, range)
+    }
+
+    fn open_files(
+        &mut self,
+        run: RunId,
+        after: Option<&OpenFilePosition>,
+        limit: usize,
+    ) -> Result<Vec<OpenFilePosition>> {
+        self.read()?.open_files(run, after, limit)
+    }
+
+    fn open_file(&mut self, run: RunId, position: &OpenFilePosition) -> Result<Option<OpenFileRecord>> {
+        self.read()?.open_file(run, position)
     }
 
     fn failures(

@@ -26,11 +26,11 @@ impl Fallible for TargetOp {
             Self::Digest { .. } => OperationKind::Digest,
             Self::Numbers { .. } => OperationKind::Names,
             Self::WritePack { .. } => OperationKind::Store,
-            Self::Begin { .. } => OperationKind::Begin,
+            Self::Begin { .. } | Self::JoinDraft { .. } => OperationKind::Begin,
             Self::Write { .. } | Self::Patch { .. } | Self::Assemble { .. } => OperationKind::Write,
             Self::Reflink { .. } | Self::CopyInStore { .. } => OperationKind::Clone,
             Self::SetLength { .. } => OperationKind::Length,
-            Self::Finish { .. } => OperationKind::Finish,
+            Self::Finish { .. } | Self::ShareDraft { .. } => OperationKind::Finish,
             Self::Abandon { .. } => OperationKind::Abandon,
             Self::Apply { .. } => OperationKind::Apply,
             Self::Barrier { .. } => OperationKind::Barrier,
@@ -57,6 +57,11 @@ impl Fallible for TargetOp {
                 lock(&state.drafts).insert(*draft, path.clone());
                 vec![path]
             }
+            Self::JoinDraft { draft, shared } => {
+                let path = shared.path.as_bytes().to_vec();
+                lock(&state.drafts).insert(*draft, path.clone());
+                vec![path]
+            }
             Self::Apply { changes } => {
                 changes.iter().map(Change::path).map(|path| path.as_bytes().to_vec()).collect()
             }
@@ -70,6 +75,8 @@ impl Fallible for TargetOp {
     fn draft(&self) -> Option<DraftId> {
         match self {
             Self::Begin { draft, .. }
+            | Self::JoinDraft { draft, .. }
+            | Self::ShareDraft { draft }
             | Self::Write { draft, .. }
             | Self::HashRange { draft, .. }
             | Self::Patch { draft, .. }

@@ -6,6 +6,7 @@ mod control_plane;
 mod credentials;
 mod draining;
 mod faults;
+mod large_files;
 mod processes;
 mod relay;
 mod secret_search;

@@ -289,7 +289,7 @@ impl Ledger {
                 Some(share @ WorkShare::Name(_)) => self.names.push(share),
                 Some(share @ WorkShare::End(_)) => self.ends.push(share),
                 None if line.starts_with("@failure") => self.results.failures.push(line),
-                Some(WorkShare::Entry(_)) | None => {}
+                Some(WorkShare::Entry(_) | WorkShare::Range(_) | WorkShare::File(_)) | None => {}
             }
         }
         for shares in given.chunks(3) {

@@ -44,7 +44,9 @@ pub fn line(share: &WorkShare) -> String {
             let names: Vec<_> = slice.names.iter().map(|name| word(name)).collect();
             format!("@slice {} {}", place(&slice.place), names.join(" "))
         }
-        WorkShare::Entry(_) => unreachable!("no run gives one away"),
+        WorkShare::Entry(_) | WorkShare::Range(_) | WorkShare::File(_) => {
+            unreachable!("no run gives one away")
+        }
         WorkShare::End(end) => {
             let Attributes { mode, uid, gid, mtime } = end.attributes;
             let outcome = OUTCOMES.iter().position(|outcome| *outcome == end.outcome).unwrap();

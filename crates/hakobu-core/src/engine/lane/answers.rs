@@ -89,6 +89,10 @@ impl Worker<'_> {
                 self.begun_to_clone(file, *begun)
             }
             (PendingPurpose::Cloned(file), Ok(TargetOutcome::Done)) => self.cloned(file),
+            (PendingPurpose::DraftShared(file), Ok(TargetOutcome::DraftShared(name))) => {
+                self.draft_shared(&file, name);
+                Ok(())
+            }
             (PendingPurpose::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
                 self.not_cloned(file, &error)
             }
@@ -180,7 +184,7 @@ impl Worker<'_> {
             PendingPurpose::Chunk { file, extent, .. } => {
                 return self.fail_file(&file, at_target(error, &file.target), chunk_count(extent.length));
             }
-            PendingPurpose::Finished(file) => {
+            PendingPurpose::Finished(file) | PendingPurpose::DraftShared(file) => {
                 self.fail_file(&file, at_target(error, &file.target), 0)?;
                 return self.end_file(file, ChunkProgress::Abandon);
             }

@@ -71,6 +71,7 @@ impl Worker<'_> {
         let mut run = ChunkRun::default();
         let mut next = self.next_chunk(file, &mut run)?;
         while let Some(chunk) = next {
+            self.give_rest(file)?;
             let following = self.take_following(file, &mut run);
             if file.has_failed() {
                 self.fail_file(file, given_up(), 1)?;

@@ -2,6 +2,7 @@
 
 use super::chunks::PieceContent;
 use super::*;
+use crate::engine::large::FileSharing;
 use crate::extent::{CHUNK_BYTES, JOURNALED_FROM_BYTES};
 
 /// The maximum number of chunks of an earlier run that are read again as a check.
@@ -51,6 +52,10 @@ impl Worker<'_> {
     fn begin_with(&mut self, file: Arc<LargeFile>, earlier: Earlier) -> Result<()> {
         if file.is_only_hashed() {
             return self.begun(file);
+        }
+        if let FileSharing::Range(open) = &file.sharing {
+            let open = open.clone();
+            return self.join_draft(file, &open);
         }
         let setup = self.shared.setup;
         let job = setup.job;
@@ -268,10 +273,14 @@ impl Worker<'_> {
     /// Fails a large file. `of_no_use`: no later run can use the data written so far.
     fn give_up(&mut self, file: &Arc<LargeFile>, error: Error, chunks: u64, of_no_use: bool) -> Result<()> {
         let (first, given_up) = file.fail(of_no_use);
-        if first {
-            fail(self.shared, self.counters, failure(&file.source.path, error));
-            if !file.named {
-                self.first_name_failed(file.source.metadata.inode)?;
+        match &file.sharing {
+            _ if !first => {}
+            FileSharing::Range(open) => self.tear(open, error),
+            FileSharing::Alone => {
+                fail(self.shared, self.counters, failure(&file.source.path, error));
+                if !file.named {
+                    self.first_name_failed(file.source.metadata.inode)?;
+                }
             }
         }
         // A stream may have no operation in progress when it fails.
@@ -286,6 +295,7 @@ impl Worker<'_> {
         match progress {
             ChunkProgress::More => Ok(()),
             _ if file.is_only_hashed() => self.end_hashed(&file),
+            ChunkProgress::Finish if file.is_finished_elsewhere() => self.share_draft(file),
             // Nothing was written that has to be finished, but the source may have changed or grown.
             ChunkProgress::Finish if file.kind == DraftKind::Compare => {
                 let ask = ExtendedAsk::default();
@@ -327,7 +337,8 @@ impl Worker<'_> {
                 self.submit(finish, PendingPurpose::Finished(file)).map(drop)
             }
             ChunkProgress::Abandon => {
-                let keep = !file.is_of_no_use();
+                // Of a draft that another run has begun, nothing is this run's to keep.
+                let keep = !file.is_of_no_use() && file.sharing == FileSharing::Alone;
                 self.submit(TargetOp::Abandon { draft: file.draft, keep }, PendingPurpose::Abandoned(file))
                     .map(drop)
             }

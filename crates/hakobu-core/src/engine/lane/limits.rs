@@ -56,6 +56,7 @@ fn target_cost(operation: &TargetOp) -> OperationCost {
         }
         TargetOp::Page { .. }
         | TargetOp::Begin { .. }
+        | TargetOp::JoinDraft { .. }
         | TargetOp::HashRange { .. }
         | TargetOp::Patch { .. }
         | TargetOp::Write { .. }
@@ -64,6 +65,7 @@ fn target_cost(operation: &TargetOp) -> OperationCost {
         | TargetOp::Hole { .. }
         | TargetOp::Zero { .. }
         | TargetOp::Finish { .. }
+        | TargetOp::ShareDraft { .. }
         | TargetOp::Abandon { .. }
         | TargetOp::Barrier { .. } => OperationCost::Owe(1),
         // The number of files in a pack is known where the pack is submitted.

@@ -17,6 +17,7 @@ mod limits;
 mod moved;
 mod packed_links;
 mod packs;
+mod ranges;
 mod recheck;
 mod same_inode;
 mod shares;
@@ -108,6 +109,8 @@ enum PendingPurpose {
     Unbegun(Arc<LargeFile>),
     BegunToClone(Arc<LargeFile>),
     Cloned(Arc<LargeFile>),
+    /// A draft is left to other runs.
+    DraftShared(Arc<LargeFile>),
     Chunk {
         file: Arc<LargeFile>,
         extent: Extent,

@@ -24,6 +24,12 @@ impl Worker<'_> {
                     let begun = self.begin_entry(&entry, &mut cleared);
                     begun.or_else(|error| self.fail_item(&entry.source, error))?;
                 }
+                WorkShare::Range(range) => self.begin_range(range)?,
+                WorkShare::File(end) => {
+                    let source = end.file.place.source.clone();
+                    let begun = self.begin_file_end(end);
+                    begun.or_else(|error| self.fail_item(&source, error))?;
+                }
             }
         }
         names.chunk_by(are_siblings).try_for_each(|names| self.begin_names(names))

@@ -20,7 +20,7 @@ use crate::common::range_set::RangeSet;
 use crate::local::draft_name::DraftName;
 use crate::local::errno::{fault, write_fault};
 use crate::local::file_system::Stability;
-use crate::local::journal::Journal;
+use crate::local::journal::{Journal, remove};
 
 /// The maximum number of slices per system call.
 const SLICES: usize = 16;
@@ -52,6 +52,10 @@ pub struct LocalDraft {
     pub(super) turn: Mutex<()>,
     /// True if an earlier run has begun it.
     pub(super) goes_on: bool,
+    /// True if another run has begun it and left it to several.
+    pub(super) is_joined: bool,
+    /// The journal of that run, if the draft is finished or discarded now.
+    pub(super) shared_journal: Option<DraftName>,
     /// The identity of the disk, if the draft is one.
     pub(super) disk: Option<DeviceIdentity>,
     pub(super) owner: Owner,
@@ -113,6 +117,8 @@ impl LocalDraft {
             shares_old: false,
             turn: Mutex::new(()),
             goes_on: false,
+            is_joined: false,
+            shared_journal: None,
             disk: None,
             owner,
             stability: Stability::Flushed,
@@ -334,7 +340,8 @@ impl LocalDraft {
 
     /// Discards an unfinished draft. With `keep`, progress that a later run can use is kept.
     pub(super) fn discard(&self, keep: bool) {
-        if keep && self.keep() {
+        // Whoever has the work of another lease goes on with a draft that several runs write.
+        if keep && (self.is_joined || self.keep()) {
             return;
         }
         // The journal is removed last, because it proves that the other file is a draft.
@@ -345,6 +352,14 @@ impl LocalDraft {
         }
         if let Some(journal) = self.journal() {
             journal.remove();
+        }
+        self.forget_shared_journal();
+    }
+
+    /// Removes the journal of the run that has begun the draft.
+    pub(super) fn forget_shared_journal(&self) {
+        if let Some(name) = self.shared_journal {
+            remove(&self.directory, name);
         }
     }
 

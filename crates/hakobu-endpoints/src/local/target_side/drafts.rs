@@ -61,7 +61,7 @@ impl LocalDrafts {
             Some(slot) => slot.draft = Some(draft),
             // The target was closed meanwhile.
             None => {
-                draft.abandon(table.closed.unwrap_or(true));
+                draft.abandon(table.closed.unwrap_or(true) || draft.is_joined);
             }
         }
     }
@@ -84,7 +84,7 @@ impl LocalDrafts {
         table.closed = Some(keep);
         for slot in std::mem::take(&mut table.slots).into_values() {
             if let Some(draft) = slot.draft {
-                draft.abandon(keep);
+                draft.abandon(keep || draft.is_joined);
             }
         }
     }

@@ -35,9 +35,14 @@ impl LocalDraft {
         });
         match &done {
             Ok(()) => self.forget_journal(shared),
-            Err(_) => self.discard(false),
+            Err(_) => self.discard(self.is_anothers(shared)),
         }
         done
+    }
+
+    /// Returns true if another run may have the draft by now: it is one that several write, and the lease is over.
+    pub(crate) fn is_anothers(&self, shared: &LocalTargetState) -> bool {
+        self.is_joined && shared.grant.check_time().is_err()
     }
 
     fn check_complete(&self) -> Result<()> {
@@ -156,6 +161,7 @@ impl LocalDraft {
         if let Some(journal) = self.journal() {
             journal.remove();
         }
+        self.forget_shared_journal();
         if let (Some(disk), Some(state)) = (&self.disk, &shared.options.state) {
             state.end(disk);
         }

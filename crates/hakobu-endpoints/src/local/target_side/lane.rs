@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Detail, DraftId, DraftKind, DraftParameters, TargetOp, TargetOutcome};
+use hakobu_core::endpoint::{
+    Detail, DraftId, DraftKind, DraftParameters, SharedDraft, TargetOp, TargetOutcome,
+};
 use hakobu_core::entry::{AccountId, Attributes, EntryMetadata};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
@@ -92,6 +94,8 @@ impl ImmediateWork for LocalTargetWriter {
                 Err(Error::new(ErrorKind::Unsupported, "listing", words))
             }
             TargetOp::Begin { draft, begin, .. } => self.begin(draft, &begin),
+            TargetOp::JoinDraft { draft, shared } => self.join(draft, &shared).map(|()| TargetOutcome::Done),
+            TargetOp::ShareDraft { draft } => self.share(draft).map(TargetOutcome::DraftShared),
             TargetOp::Zero { draft, extent, acknowledge } => {
                 let zeroed = self.draft_writer(draft).and_then(|writer| writer.zero(extent));
                 if zeroed.is_ok() && !acknowledge {
@@ -324,6 +328,56 @@ impl LocalTargetWriter {
         }
     }
 
+    /// Opens a draft that another run has left.
+    fn join(&mut self, id: DraftId, left: &SharedDraft) -> Result<()> {
+        self.refuse_writing(DraftKind::File)?;
+        let shared = Arc::clone(&self.shared);
+        shared.grant.check_write(&left.path)?;
+        let (parent, name) = left.path.split_last().ok_or_else(|| {
+            Error::new(ErrorKind::Conflict, "opening the draft", "the target itself is a directory")
+        })?;
+        // Its space belongs to whoever has begun it.
+        shared.drafts.reserve(id, &left.path, 0)?;
+        let directory = self.directories.enter(&shared, &parent);
+        match directory.and_then(|directory| LocalDraft::join(&shared, directory, name, left)) {
+            Ok(draft) => {
+                shared.drafts.fill(id, Arc::new(draft));
+                Ok(())
+            }
+            Err(error) => {
+                shared.drafts.remove(id);
+                Err(error.at(&left.path))
+            }
+        }
+    }
+
+    /// Leaves a draft to other runs.
+    fn share(&mut self, id: DraftId) -> Result<Vec<u8>> {
+        let writer = self.draft_writer(id)?;
+        writer.flush()?;
+        let draft = Arc::clone(writer.draft());
+        if !draft.close() {
+            return Err(
+                Error::new(ErrorKind::NotFound, "sharing the draft", "the draft is closed").at(draft.path())
+            );
+        }
+        let left = draft.leave(self.shared.options.durable);
+        let removed = self.shared.drafts.remove(id);
+        self.last = None;
+        match left {
+            Ok(name) => {
+                self.shared.leftovers.spare(&name);
+                Ok(name)
+            }
+            Err(error) => {
+                if removed && !draft.is_joined {
+                    self.shared.return_bytes(draft.size_bytes());
+                }
+                Err(error.at(draft.path()))
+            }
+        }
+    }
+
     fn finish(
         &mut self,
         id: DraftId,
@@ -342,7 +396,7 @@ impl LocalTargetWriter {
         let removed = self.shared.drafts.remove(id);
         self.last = None;
         if let Err(error) = finished {
-            if removed {
+            if removed && !draft.is_joined {
                 self.shared.return_bytes(draft.size_bytes());
             }
             return Err(error.at(draft.path()));
@@ -365,7 +419,8 @@ impl LocalTargetWriter {
         }
         if let Ok(writer) = self.draft_writer(id) {
             let draft = Arc::clone(writer.draft());
-            if draft.abandon(keep) && self.shared.drafts.remove(id) {
+            let keep = keep || draft.is_anothers(&self.shared);
+            if draft.abandon(keep) && self.shared.drafts.remove(id) && !draft.is_joined {
                 self.shared.return_bytes(draft.size_bytes());
             }
         }

@@ -36,6 +36,8 @@ pub(crate) struct LeftoverFiles {
     met: Mutex<Vec<(EntryPath, Vec<u8>)>>,
     /// True if this run keeps progress for a later one.
     keeps: AtomicBool,
+    /// Drafts that this run has left to others, and their journals.
+    spared: Mutex<Vec<Vec<u8>>>,
 }
 
 impl LeftoverFiles {
@@ -69,6 +71,13 @@ impl LeftoverFiles {
         }
     }
 
+    /// Records that a draft of this run is left to others.
+    pub(crate) fn spare(&self, name: &[u8]) {
+        let journal = DraftName::of(name).map(|draft| draft.journal().as_bytes().to_vec());
+        let mut spared = self.spared.lock().unwrap_or_else(PoisonError::into_inner);
+        spared.extend([Some(name.to_vec()), journal].into_iter().flatten());
+    }
+
     /// Records that progress is kept for a later run, so that nothing is removed at the end.
     pub(crate) fn keep(&self) {
         self.keeps.store(true, Ordering::Release);
@@ -92,6 +101,8 @@ pub(crate) fn remove_leftovers(
         let beside = beside_files(root, grant);
         all.extend(clear_other_leases(root, grant, key, beside));
     }
+    let spared = std::mem::take(&mut *leftovers.spared.lock().unwrap_or_else(PoisonError::into_inner));
+    all.retain(|(_, name)| !spared.contains(name));
     let mut waited = false;
     let mut done = Ok(());
     for (path, name) in all {

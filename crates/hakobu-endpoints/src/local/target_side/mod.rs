@@ -21,6 +21,7 @@ mod recent_tags;
 mod remove;
 mod rename;
 mod run_marks;
+mod share;
 mod shared;
 mod sparse;
 mod stable;
@@ -210,6 +211,10 @@ impl Endpoint for LocalTarget {
 }
 
 impl TargetEndpoint for LocalTarget {
+    fn shares_drafts(&self) -> bool {
+        true
+    }
+
     fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
         Ok(Box::new(self.lane()))
     }

@@ -8,7 +8,7 @@ use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{DraftKind, DraftParameters, Earlier};
 use hakobu_core::entry::EntryKind;
 use hakobu_core::extent::{CHUNK_BYTES, Extent, UNKNOWN_BYTES};
-use hakobu_core::path::lossy;
+use hakobu_core::path::{EntryPath, lossy};
 use hakobu_core::tag::Tagger;
 use hakobu_core::units::format_lack;
 use hakobu_core::zeros::ZEROS;
@@ -90,20 +90,7 @@ impl LocalDraft {
         begin: &DraftParameters,
         outstanding_bytes: u64,
     ) -> Result<Self> {
-        let there = metadata::of_name(&directory.fd, name);
-        let replaces = there.is_ok();
-        match there {
-            Ok(found) if found.kind == EntryKind::Directory => {
-                return Err(fault("making the file", Errno::ISDIR));
-            }
-            Ok(found) if !shared.grant.is_in_tree(&begin.path) => {
-                keep_device(found.kind)?;
-                if found.kind == EntryKind::File {
-                    refuse_behind_loop(directory, name)?;
-                }
-            }
-            _ => {}
-        }
+        let replaces = check_place(shared, directory, name, &begin.path)?;
         let old = (begin.kind == DraftKind::Update).then(|| open_old(directory, name)).flatten();
         let draft_name = shared.draft_name(0, &directory.path, name);
         let journal_name = shared.draft_name(JOURNAL, &directory.path, name);
@@ -446,6 +433,28 @@ pub fn open_exclusively(
     Ok((file, identity))
 }
 
+/// Checks that a file may get a name. Returns true if it replaces an entry.
+pub(super) fn check_place(
+    shared: &LocalTargetState,
+    directory: &Directory,
+    name: &[u8],
+    path: &EntryPath,
+) -> Result<bool> {
+    let there = metadata::of_name(&directory.fd, name);
+    let replaces = there.is_ok();
+    match there {
+        Ok(found) if found.kind == EntryKind::Directory => Err(fault("making the file", Errno::ISDIR)),
+        Ok(found) if !shared.grant.is_in_tree(path) => {
+            keep_device(found.kind)?;
+            if found.kind == EntryKind::File {
+                refuse_behind_loop(directory, name)?;
+            }
+            Ok(replaces)
+        }
+        _ => Ok(replaces),
+    }
+}
+
 /// Refuses to replace a file that is behind a loop device. Users of the loop device would keep using the old file, and
 /// lose everything written from then on.
 fn refuse_behind_loop(directory: &Directory, name: &[u8]) -> Result<()> {
@@ -464,7 +473,7 @@ fn check_behind_loop(file: &OwnedFd, during: &'static str) -> Result<()> {
 }
 
 /// Opens the draft of an earlier run, if it exists and no other user can have written to it.
-fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
+pub(super) fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&directory.fd, name.as_bytes(), flags, Mode::empty()).ok()?;
     is_ours(&file).then_some(file)

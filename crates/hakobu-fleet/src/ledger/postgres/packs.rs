@@ -1,13 +1,14 @@
-//! Packs of names of links, and of open directories, in PostgreSQL.
+//! Packs of names of links, and of open directories, and open files, in PostgreSQL.
 
 use hakobu_core::error::Result;
 
 use super::session::{SqlReply, SqlRequest, SqlValue, values};
 use crate::ids::RunId;
 use crate::ledger::PAGE_ROWS_MAX;
-use crate::ledger::rows::{link_name, open_directory};
+use crate::ledger::rows::{link_name, open_directory, open_file_part, open_file_position};
 use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
+use crate::open_file::{OpenFilePosition, OpenFileRecord};
 
 /// Sends one statement. A transaction and a ledger do that.
 pub(super) type Ask<'a> = &'a mut dyn FnMut(&SqlRequest) -> Result<SqlReply>;
@@ -96,6 +97,37 @@ pub(super) fn directory_pack(
     );
     let rows = ask(&SqlRequest::new(sql, values))?.rows;
     DirectoryPack::collect(rows.iter().map(|row| open_directory(row)), limits)
+}
+
+/// Returns up to so many open files behind one.
+pub(super) fn open_files(
+    ask: Ask<'_>,
+    run: RunId,
+    after: Option<&OpenFilePosition>,
+    limit: i64,
+) -> Result<Vec<OpenFilePosition>> {
+    let (root, path) = after.map_or((-1, Vec::new()), |at| (i64::from(at.root), at.path.as_bytes().to_vec()));
+    let sql = format!(
+        "SELECT root, path FROM open_file WHERE run = $1 AND is_torn = 0 AND {} \
+         ORDER BY root, substring(path FROM 1 FOR 2000), path LIMIT $2",
+        behind("root", 3, ">")
+    );
+    let rows = ask(&SqlRequest::new(sql, values![run.signed(), limit, root, path]))?.rows;
+    rows.iter().map(|row| open_file_position(row)).collect()
+}
+
+/// Returns an open file.
+pub(super) fn open_file(
+    ask: Ask<'_>,
+    run: RunId,
+    position: &OpenFilePosition,
+) -> Result<Option<OpenFileRecord>> {
+    let sql = "SELECT is_torn, detail FROM open_file WHERE run = $1 AND root = $2 \
+               AND substring(path FROM 1 FOR 2000) = substring($3::bytea FROM 1 FOR 2000) AND path = $3::bytea";
+    let values = values![run.signed(), i64::from(position.root), position.path.as_bytes().to_vec()];
+    let rows = ask(&SqlRequest::new(sql, values))?.rows;
+    let parts = rows.iter().map(|row| open_file_part(row)).collect::<Result<Vec<_>>>()?;
+    Ok(OpenFileRecord::of(parts.into_iter()))
 }
 
 /// Returns the names of links in a range.

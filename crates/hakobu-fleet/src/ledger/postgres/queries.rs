@@ -4,7 +4,7 @@ use hakobu_core::error::{ErrorKind, Result};
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::packs::{directories_in, directory_pack, link_pack, links_in};
+use super::packs::{directories_in, directory_pack, link_pack, links_in, open_file, open_files};
 use super::session::{SqlReply, SqlRequest, SqlValue, values};
 use crate::audit::AuditRecord;
 use crate::broker::BrokerRecord;
@@ -20,6 +20,7 @@ use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
+use crate::open_file::{OpenFilePosition, OpenFileRecord};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
 use crate::token::TokenRecord;
@@ -155,6 +156,21 @@ impl Ledger for PostgresLedger {
     fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>> {
         let pack = directories_in(&mut |request| self.ask(request), run, range);
         self.at(pack)
+    }
+
+    fn open_files(
+        &mut self,
+        run: RunId,
+        after: Option<&OpenFilePosition>,
+        limit: usize,
+    ) -> Result<Vec<OpenFilePosition>> {
+        let files = open_files(&mut |request| self.ask(request), run, after, page(limit));
+        self.at(files)
+    }
+
+    fn open_file(&mut self, run: RunId, position: &OpenFilePosition) -> Result<Option<OpenFileRecord>> {
+        let file = open_file(&mut |request| self.ask(request), run, position);
+        self.at(file)
     }
 
     fn failures(

@@ -8,6 +8,7 @@ use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{Epoch, RunId, UnitKey};
 use crate::link_name::{LinkNameRow, LinkPosition};
 use crate::open_directory::OpenDirectoryRow;
+use crate::open_file::{OpenFilePosition, OpenFileRow};
 
 /// The number of rows that are written together.
 const ROWS_MAX: usize = 5000;
@@ -20,6 +21,7 @@ const PATH_KEY: &str =
 pub(super) struct RowBuffers {
     committed: Vec<(UnitKey, Epoch)>,
     open_directories: BTreeMap<(RunId, i64, u16, Vec<u8>), Vec<u8>>,
+    open_files: BTreeMap<(RunId, OpenFilePosition, bool), Vec<u8>>,
     link_names: BTreeMap<(RunId, LinkPosition), (i64, Vec<u8>)>,
     failures: Vec<(RunId, NumberedFailure)>,
 }
@@ -34,6 +36,10 @@ impl RowBuffers {
         self.open_directories.insert(key, row.detail.clone());
     }
 
+    pub(super) fn open_file(&mut self, run: RunId, row: &OpenFileRow) {
+        self.open_files.insert((run, row.position.clone(), row.is_torn), row.detail.clone());
+    }
+
     pub(super) fn link_name(&mut self, run: RunId, row: &LinkNameRow) {
         let size = i64::try_from(row.size).unwrap_or(i64::MAX);
         self.link_names.insert((run, row.position()), (size, row.detail.clone()));
@@ -44,7 +50,8 @@ impl RowBuffers {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.open_directories.len() + self.link_names.len() + self.failures.len() >= ROWS_MAX
+        let of_entries = self.open_directories.len() + self.open_files.len() + self.link_names.len();
+        of_entries + self.failures.len() >= ROWS_MAX
     }
 
     /// Adds the statements that write the rows.
@@ -58,6 +65,7 @@ impl RowBuffers {
             requests.push(SqlRequest::new(sql, values![runs, units, epochs]));
         }
         self.flush_open_directories(requests);
+        self.flush_open_files(requests);
         self.flush_link_names(requests);
         self.flush_failures(requests);
     }
@@ -82,6 +90,28 @@ impl RowBuffers {
              ON CONFLICT (run, height, root, {PATH_KEY}) DO UPDATE SET detail = excluded.detail"
         );
         requests.push(SqlRequest::new(sql, values![runs, heights, roots, paths, details]));
+    }
+
+    fn flush_open_files(&mut self, requests: &mut Vec<SqlRequest>) {
+        let rows = std::mem::take(&mut self.open_files);
+        if rows.is_empty() {
+            return;
+        }
+        let (mut runs, mut roots, mut paths, mut torn, mut details) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for ((run, position, is_torn), detail) in rows {
+            runs.push(run.signed());
+            roots.push(i64::from(position.root));
+            paths.push(position.path.as_bytes().to_vec());
+            torn.push(i64::from(is_torn));
+            details.push(detail);
+        }
+        let sql = format!(
+            "INSERT INTO open_file (run, root, path, is_torn, detail) SELECT * FROM \
+             unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) \
+             ON CONFLICT (run, root, {PATH_KEY}, is_torn) DO UPDATE SET detail = excluded.detail"
+        );
+        requests.push(SqlRequest::new(sql, values![runs, roots, paths, torn, details]));
     }
 
     fn flush_link_names(&mut self, requests: &mut Vec<SqlRequest>) {

@@ -7,12 +7,13 @@ use super::{PostgresLedger, WantedRows};
 use crate::ledger::rows::column;
 
 /// The rows to remove of one run, `$1`: at most `$2` at once.
-const REMOVALS: [&str; 5] = [
+const REMOVALS: [&str; 6] = [
     "DELETE FROM unit_work WHERE unit IN (SELECT id FROM unit WHERE run = $1 ORDER BY id LIMIT $2)",
     "DELETE FROM unit WHERE id IN (SELECT id FROM unit WHERE run = $1 ORDER BY id LIMIT $2)",
     "DELETE FROM committed WHERE ctid = ANY(ARRAY(SELECT ctid FROM committed WHERE run = $1 LIMIT $2))",
     "DELETE FROM link_name WHERE ctid = ANY(ARRAY(SELECT ctid FROM link_name WHERE run = $1 LIMIT $2))",
     "DELETE FROM open_directory WHERE ctid = ANY(ARRAY(SELECT ctid FROM open_directory WHERE run = $1 LIMIT $2))",
+    "DELETE FROM open_file WHERE ctid = ANY(ARRAY(SELECT ctid FROM open_file WHERE run = $1 LIMIT $2))",
 ];
 
 /// Removes up to about so many rows. Returns true if more may be left. The server gives their space back by itself.

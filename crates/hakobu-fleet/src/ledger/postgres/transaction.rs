@@ -26,6 +26,7 @@ use crate::ledger::tables::Tables;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
+use crate::open_file::OpenFileRow;
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
 use crate::token::{NewToken, TokenHash, TokenRecord};
@@ -259,6 +260,11 @@ impl Tables for PostgresTransaction<'_> {
 
     fn insert_open_directory(&mut self, run: RunId, row: &OpenDirectoryRow) -> Result<()> {
         self.rows.open_directory(run, row);
+        self.bound_rows()
+    }
+
+    fn insert_open_file(&mut self, run: RunId, row: &OpenFileRow) -> Result<()> {
+        self.rows.open_file(run, row);
         self.bound_rows()
     }
 

@@ -8,11 +8,12 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::errors::{error_during, read_error};
 
 /// The steps: the first makes version 1 of nothing. One that was in a release is never changed.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("../../../migrations/0001.sql"),
     include_str!("../../../migrations/0002.sql"),
     include_str!("../../../migrations/0003.sql"),
     include_str!("../../../migrations/0004.sql"),
+    include_str!("../../../migrations/0005.sql"),
 ];
 /// The mark of a ledger among SQLite's files: "hkLG".
 const APPLICATION: i32 = 0x686b_4c47;

@@ -15,13 +15,14 @@ use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
     UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, group_limits, id,
-    relationship_record, run_row, token_record, unit_record,
+    open_file_part, open_file_position, relationship_record, run_row, token_record, unit_record,
 };
 use crate::ledger::tables::Tables;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryPosition, DirectoryRange};
+use crate::open_file::{OpenFilePosition, OpenFileRecord};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
 use crate::token::TokenRecord;
@@ -136,6 +137,26 @@ impl Ledger for SqliteLedger {
 
     fn directories_in(&mut self, run: RunId, range: &DirectoryRange) -> Result<Option<DirectoryPack>> {
         self.at(directories_in(&mut self.statements(), run, range))
+    }
+
+    fn open_files(
+        &mut self,
+        run: RunId,
+        after: Option<&OpenFilePosition>,
+        limit: usize,
+    ) -> Result<Vec<OpenFilePosition>> {
+        let sql = "SELECT root, path FROM open_file WHERE run = ? AND is_torn = 0 AND (root, path) > (?, ?) \
+                   ORDER BY root, path LIMIT ?";
+        let (root, path) = after.map_or((-1, &b""[..]), |at| (i64::from(at.root), at.path.as_bytes()));
+        let values = params![run.signed(), root, path, page(limit)];
+        self.at(self.statements().list(sql, values, open_file_position))
+    }
+
+    fn open_file(&mut self, run: RunId, position: &OpenFilePosition) -> Result<Option<OpenFileRecord>> {
+        let sql = "SELECT is_torn, detail FROM open_file WHERE run = ? AND root = ? AND path = ?";
+        let values = params![run.signed(), position.root, position.path.as_bytes()];
+        let rows = self.at(self.statements().list(sql, values, open_file_part))?;
+        Ok(OpenFileRecord::of(rows.into_iter()))
     }
 
     fn failures(

@@ -8,7 +8,7 @@ use super::statements::Statements;
 use crate::ledger::rows::column;
 
 /// The rows to remove of one run, `?1`: at most `?2` at once.
-const REMOVALS: [&str; 5] = [
+const REMOVALS: [&str; 6] = [
     "DELETE FROM unit_work WHERE unit IN (SELECT id FROM unit WHERE run = ?1 ORDER BY id LIMIT ?2)",
     "DELETE FROM unit WHERE id IN (SELECT id FROM unit WHERE run = ?1 ORDER BY id LIMIT ?2)",
     "DELETE FROM committed WHERE run = ?1 AND unit IN (SELECT unit FROM committed WHERE run = ?1 LIMIT ?2)",
@@ -16,6 +16,8 @@ const REMOVALS: [&str; 5] = [
      (SELECT file_system, inode, root, path FROM link_name WHERE run = ?1 LIMIT ?2)",
     "DELETE FROM open_directory WHERE run = ?1 AND (height, root, path) IN \
      (SELECT height, root, path FROM open_directory WHERE run = ?1 LIMIT ?2)",
+    "DELETE FROM open_file WHERE run = ?1 AND (root, path, is_torn) IN \
+     (SELECT root, path, is_torn FROM open_file WHERE run = ?1 LIMIT ?2)",
 ];
 /// The approximate number of bytes of a row: so much free space is given back for each row that may be removed.
 const ROW_BYTES: usize = 64;

@@ -19,6 +19,7 @@ use crate::ledger::tables::Tables;
 use crate::link_name::{LinkNameRow, LinkPack, LinkRange};
 use crate::names::{BrokerName, GroupName};
 use crate::open_directory::{DirectoryPack, DirectoryRange, OpenDirectoryRow};
+use crate::open_file::OpenFileRow;
 use crate::relationship::{Relationship, RelationshipRecord};
 use crate::run::{NewRun, RunRow};
 use crate::token::{NewToken, TokenHash, TokenRecord};
@@ -163,6 +164,14 @@ impl Tables for OpenTransaction<'_> {
             "INSERT OR REPLACE INTO open_directory (run, height, root, path, detail) VALUES (?, ?, ?, ?, ?)";
         let values =
             params![run.signed(), -i64::from(row.depth()), row.root, row.path.as_bytes(), row.detail];
+        self.execute(sql, values)
+    }
+
+    fn insert_open_file(&mut self, run: RunId, row: &OpenFileRow) -> Result<()> {
+        let sql =
+            "INSERT OR REPLACE INTO open_file (run, root, path, is_torn, detail) VALUES (?, ?, ?, ?, ?)";
+        let OpenFileRow { position, is_torn, detail } = row;
+        let values = params![run.signed(), position.root, position.path.as_bytes(), is_torn, detail];
         self.execute(sql, values)
     }
 
