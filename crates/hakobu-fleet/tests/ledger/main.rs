@@ -11,3 +11,4 @@ mod model;
 mod open_files;
 mod rate;
 mod samples;
+mod whole_ledger;
