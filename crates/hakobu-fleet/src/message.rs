@@ -237,7 +237,10 @@ pub enum GrantedWork {
         is_last: bool,
     },
     /// Removes what only the target has.
-    Removal,
+    Removal {
+        /// The number of entries that the run has created at the target, or may have.
+        created: u64,
+    },
     /// Compares source and target.
     Verify,
     /// Finishes an open file, with the reason for which a range of it could not be copied, as kept.

@@ -119,6 +119,7 @@ unit_counters!(
     entries_attributes_only,
     entries_different,
     entries_compared,
+    entries_absent,
     entries_only_in_target,
     entries_deleted,
     entries_skipped,

@@ -17,6 +17,8 @@ pub struct Carryover {
     pub is_last: bool,
     /// True if an attempt of this run has already discarded earlier progress and started anew.
     pub begun: bool,
+    /// The number of entries that runs before the first one have created at the target.
+    pub created_before: u64,
     /// The number of entries that the attempt may have created at the target, if known.
     pub entries_made: Option<u64>,
     /// True if the run ends once everything has been examined and agreed on.

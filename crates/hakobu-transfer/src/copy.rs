@@ -11,12 +11,18 @@ use hakobu_core::request::CopyRequest;
 
 /// Carries out a copy. All errors are in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut RunEnvironment<'_>) -> Transfer {
+    copy_after(request, 0, surroundings)
+}
+
+/// Runs a copy after others, in which `created` entries were made at the target. The target did not have these before, so they do
+/// not raise the number of entries that may be deleted.
+pub fn copy_after(request: &CopyRequest, created: u64, surroundings: &mut RunEnvironment<'_>) -> Transfer {
     if hakobu_rsync::concerns(request) {
         return hakobu_rsync::run(request, surroundings);
     }
     match (&request.passes, &request.deletion) {
         (Some(passes), _) => passes::run(request, passes, surroundings),
-        (None, Some(deletion)) => deletion::run(request, deletion, surroundings),
+        (None, Some(deletion)) => deletion::run(request, deletion, created, surroundings),
         (None, None) => run_once(request, surroundings, &mut Carryover::default()),
     }
 }

@@ -12,9 +12,14 @@ use crate::transfer::run_once;
 use hakobu_core::outcome::{RunEnvironment, Transfer, add_earlier};
 use hakobu_core::request::{CopyRequest, Deletion};
 
-/// Runs a `sync` to its end.
-pub fn run(request: &CopyRequest, deletion: &Deletion, surroundings: &mut RunEnvironment<'_>) -> Transfer {
-    let mut carryover = Carryover::for_more();
+/// Runs a `sync` to its end. `created`: the number of entries that runs before it have made at the target.
+pub fn run(
+    request: &CopyRequest,
+    deletion: &Deletion,
+    created: u64,
+    surroundings: &mut RunEnvironment<'_>,
+) -> Transfer {
+    let mut carryover = Carryover { created_before: created, ..Carryover::for_more() };
     let counting = CopyRequest { removal: Removal::Count, ..request.clone() };
     if deletion.first && !request.dry_run {
         return delete_first(&counting, deletion, surroundings, &mut carryover);

@@ -21,13 +21,12 @@ pub struct EntriesBefore {
     made: Option<u64>,
 }
 
-impl Default for EntriesBefore {
-    fn default() -> Self {
-        Self { least: 0, made: Some(0) }
-    }
-}
-
 impl EntriesBefore {
+    /// Creates the number before any attempt. `created`: the number of entries that runs before it have created.
+    pub fn after(created: u64) -> Self {
+        Self { least: 0, made: Some(created) }
+    }
+
     /// Counts the entries that an attempt saw at the target, and replaces them in its figures by those that were
     /// there when the run began. `made`: the number of entries that the attempt may have created, if known. Returns
     /// false if there may have been more than can be counted.
@@ -49,7 +48,11 @@ mod tests {
 
     /// Returns the count after attempts, each with the entries that it saw and those that it may have created.
     fn counted(attempts: &[(u64, Option<u64>)], extras: u64) -> (u64, bool) {
-        let mut before = EntriesBefore::default();
+        counted_after(0, attempts, extras)
+    }
+
+    fn counted_after(created: u64, attempts: &[(u64, Option<u64>)], extras: u64) -> (u64, bool) {
+        let mut before = EntriesBefore::after(created);
         let mut last = (0, false);
         for (entries_in_target, made) in attempts {
             let (entries_in_target, entries_only_in_target) = (*entries_in_target, extras);
@@ -69,6 +72,14 @@ mod tests {
         assert_eq!(counted(&[(0, Some(3)), (10, Some(4)), (20, None)], 3), (13, true));
         // Not everything was created that was to be. What had been seen counts nevertheless.
         assert_eq!(counted(&[(100, Some(50)), (120, Some(0))], 3), (100, true));
+    }
+
+    #[test]
+    fn what_runs_before_it_created_does_not_count() {
+        assert_eq!(counted_after(48, &[(53, Some(0))], 5), (5, true));
+        assert_eq!(counted_after(48, &[(50, Some(2)), (55, Some(0))], 5), (5, true));
+        // Of those that were created, some are gone.
+        assert_eq!(counted_after(48, &[(20, Some(0))], 5), (5, true));
     }
 
     #[test]

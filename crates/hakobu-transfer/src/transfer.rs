@@ -43,7 +43,7 @@ fn attempts(
     let mut machines = ReportMachines::default();
     let mut earlier: Option<RunSummary> = None;
     let mut earlier_wire_bytes = None;
-    let mut entries_before = EntriesBefore::default();
+    let mut entries_before = EntriesBefore::after(carryover.created_before);
     let mut retries = Retries::new(request.retry_for, request.unattended);
     loop {
         let mut transfer = Transfer::default();

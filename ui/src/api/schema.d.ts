@@ -1918,6 +1918,11 @@ export interface components {
              * Format: int64
              * @default 0
              */
+            entries_absent: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
             entries_attributes_only: number;
             /**
              * Format: int64

@@ -144,7 +144,7 @@ impl Leader {
                 let row = OpenFileRow { position: position.clone(), is_torn: false, detail };
                 GrantedWork::File((&row).into(), torn)
             }
-            (_, RunPhase::Removal) => GrantedWork::Removal,
+            (_, RunPhase::Removal) => GrantedWork::Removal { created: run.row.counters.entries_absent },
             (_, RunPhase::Verify) => GrantedWork::Verify,
             (work, _) => GrantedWork::Copy(work.encode()?),
         };

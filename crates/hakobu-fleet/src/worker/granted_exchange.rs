@@ -90,7 +90,7 @@ impl<'a> GrantedExchange<'a> {
                 GrantedWork::Copy(bytes) => UnitWork::decode(bytes)? == UnitWork::All,
                 GrantedWork::Ends { is_examined, is_last, .. } => *is_examined && *is_last,
                 GrantedWork::Names(_)
-                | GrantedWork::Removal
+                | GrantedWork::Removal { .. }
                 | GrantedWork::Verify
                 | GrantedWork::File(..) => false,
             },
@@ -205,7 +205,7 @@ fn begins(work: &GrantedWork) -> Result<Option<Vec<WorkShare>>> {
             let torn = torn.as_deref().map(torn_error).transpose()?;
             vec![WorkShare::File(OpenFileEnd { file: open_file(&position, &detail)?, torn })]
         }
-        GrantedWork::Removal | GrantedWork::Verify => return Ok(None),
+        GrantedWork::Removal { .. } | GrantedWork::Verify => return Ok(None),
     };
     Ok(Some(shares))
 }

@@ -9,7 +9,7 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::prompts::NoPrompts;
 use hakobu_core::request::CopyRequest;
-use hakobu_transfer::copy::copy;
+use hakobu_transfer::copy::{copy, copy_after};
 use hakobu_transfer::shared_run::SharedRun;
 
 use super::BrokerWorker;
@@ -76,7 +76,9 @@ impl BrokerWorker {
         let is_ending = || self.is_ending() || self.is_draining.load(Ordering::Acquire);
         let is_owner_wanted = copy_request.preserve.owner;
         let (mut transfer, work) = match granted.work {
-            GrantedWork::Removal => (copy(&copy_request, &mut environment), CommittedWork::default()),
+            GrantedWork::Removal { created } => {
+                (copy_after(&copy_request, created, &mut environment), CommittedWork::default())
+            }
             GrantedWork::Verify => {
                 let comparing = CopyRequest { mode: Mode::Compare, deletion: None, ..copy_request };
                 (copy(&comparing, &mut environment), CommittedWork::default())
@@ -132,7 +134,7 @@ fn finished(
     let all = UnitCounters::from(&transfer.summary.counters);
     // Entries are counted by the units that copy, and so is what they lose. The others look at them again.
     let (counters, losses) = match granted {
-        GrantedWork::Removal => (all.of_removal(), RunLosses::default()),
+        GrantedWork::Removal { .. } => (all.of_removal(), RunLosses::default()),
         GrantedWork::Verify => (all.of_comparison(), RunLosses::default()),
         GrantedWork::Copy(_) | GrantedWork::Names(_) | GrantedWork::Ends { .. } | GrantedWork::File(..) => {
             (all, RunLosses::new(&transfer.summary.losses))

@@ -15,7 +15,7 @@ use hakobu_fleet::run_figures::RunFigures;
 use hakobu_fleet::run_request::{FleetRequest, LocationText, RunVerb};
 use hakobu_fleet::unit::UnitWork;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, group};
 use crate::trees;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -63,10 +63,11 @@ fn brokers_copy_a_directory_of_many_files_together() {
     }
     let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
     (0..2).for_each(|broker| fleet.add_broker(&format!("b{broker}")));
-    let run = fleet.start(&request(&source, &target));
+    // Before the run begins, or else it might end before the limit arrives.
     let limits = LimitsSetting { operations_per_second: Some(3000), ..LimitsSetting::default() };
     let limits = serde_json::to_string(&limits).unwrap();
-    fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits))).unwrap();
+    fleet.plane.handle().apply(LedgerChange::LimitGroup(group(), Some(limits))).unwrap();
+    let run = fleet.start(&request(&source, &target));
     let (mut together, mut last) = (0, RunFigures::default());
     let look = move |leader: &mut Leader| {
         let run = leader.active_runs().get(&run)?;
@@ -139,6 +140,22 @@ fn what_a_removal_makes_way_for_is_counted() {
     let counters = &row.counters;
     let done = counters.entries_created + counters.entries_unchanged + counters.entries_attributes_only;
     assert_eq!((done, counters.entries_deleted), (trees::paths(&source).len() as u64, 2), "{counters:?}");
+}
+
+#[test]
+fn what_was_just_copied_does_not_allow_more_to_be_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    trees::make(&source, 3, 5);
+    fs::create_dir_all(target.join("another/tree")).unwrap();
+    fs::write(target.join("another/tree/file"), "x").unwrap();
+    let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
+    fleet.add_broker("b0");
+    let run = fleet.start(&FleetRequest { verb: RunVerb::Sync, ..request(&source, &target) });
+    let row = fleet.finish(run, LIMIT);
+    assert_eq!((row.outcome, row.counters.entries_deleted), (Some(RunOutcome::Failed), 0), "{row:?}");
+    assert!(target.join("another/tree/file").exists(), "three of three is more than half");
 }
 
 #[test]
