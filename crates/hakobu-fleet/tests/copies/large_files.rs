@@ -70,7 +70,7 @@ impl Place {
 
     /// Starts a run that takes some seconds.
     fn start_slowly(&self) -> RunId {
-        self.limit(Some(r#"{"version":1,"bytes_per_second":30000000}"#));
+        self.limit(Some(r#"{"version":1,"bytes_per_second":10000000}"#));
         self.fleet.start(&self.request)
     }
 
