@@ -12,12 +12,14 @@ interface OptionOf<Kind extends string> {
   /** The option is one of `sync` alone. */
   syncOnly?: boolean
 }
+export type TextOption = OptionOf<'text'> & { example: string }
 export type CopyOption =
   | OptionOf<'switch'>
-  | (OptionOf<'text'> & { example: string })
+  | TextOption
   | (OptionOf<'choice'> & { choices: string[] })
   | (OptionOf<'set'> & { choices: string[] })
 
+export const MAX_DELETE: TextOption = { kind: 'text', flag: '--max-delete', group: 'consent', example: '50%', syncOnly: true }
 export const COPY_OPTIONS: CopyOption[] = [
   { kind: 'choice', flag: '--compare', group: 'comparison', choices: ['times', 'digest'] },
   { kind: 'choice', flag: '--verify', group: 'comparison', choices: ['wire', 'none'] },
@@ -31,7 +33,7 @@ export const COPY_OPTIONS: CopyOption[] = [
   { kind: 'set', flag: '--allow', group: 'metadata', choices: ['setuid', 'devices'] },
   { kind: 'switch', flag: '--by-name', group: 'metadata' },
   { kind: 'switch', flag: '--delete', group: 'consent', syncOnly: true },
-  { kind: 'text', flag: '--max-delete', group: 'consent', example: '50%', syncOnly: true },
+  MAX_DELETE,
   { kind: 'text', flag: '--lanes', group: 'performance', example: 'auto' },
   { kind: 'choice', flag: '--compress', group: 'performance', choices: ['auto', 'none', 'zstd'] },
   { kind: 'switch', flag: '--nice', group: 'performance' },
