@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hakobu_core::error::{Error, Result};
 
+use crate::filter_ages::with_moments;
 use crate::ids::{Epoch, Moment, UnitId, UnitKey};
 use crate::ledger::Ledger;
 use crate::limit_shares::RecentUse;
@@ -97,6 +98,8 @@ pub struct ActiveRun {
     pub row: RunRow,
     /// Its request.
     pub request: FleetRequest,
+    /// The request as brokers get it: ages in filters are moments.
+    pub(super) sent_request: String,
     /// The units that can be leased, the earliest first.
     pub ready: VecDeque<ReadyUnit>,
     /// The leased units.
@@ -122,9 +125,11 @@ impl ActiveRun {
     /// Those of reading its request.
     pub fn new(row: RunRow, limits: Option<LimitsSetting>) -> Result<Self> {
         let request = FleetRequest::parse(&row.request)?;
+        let sent_request = with_moments(request.clone(), row.started).json()?;
         Ok(Self {
             row,
             request,
+            sent_request,
             ready: VecDeque::new(),
             leased: BTreeMap::new(),
             attempts: BTreeMap::new(),

@@ -8,7 +8,6 @@ use super::saved_limits::saved_limits;
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
 use crate::bus::ReplyTo;
 use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
-use crate::filter_ages::with_moments;
 use crate::ids::{Epoch, Moment, RunId, UnitId, UnitKey};
 use crate::leader::active_run::ReadyUnit;
 use crate::lease::Lease;
@@ -150,7 +149,7 @@ impl Leader {
         };
         let token = self.settings.key.token(*key, *epoch, group, broker);
         let lease = LeaseName { key: *key, epoch: *epoch, token };
-        let request = with_moments(run.request.clone(), run.row.started).json()?;
+        let request = run.sent_request.clone();
         let relationship = run.row.relationship;
         let credentials = self.credentials_for(relationship, broker, &lease)?;
         Ok(Some(GrantedUnit { lease, lease_ms, request, limits: self.unit_limits(*key), work, credentials }))
