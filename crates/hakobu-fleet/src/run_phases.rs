@@ -52,23 +52,19 @@ pub fn has_extra(row: &RunRow, request: &FleetRequest) -> bool {
 
 /// Counts a unit that has ended in a phase.
 pub fn count_unit(units: &mut PhaseUnits, phase: RunPhase) {
-    let count = match phase {
-        RunPhase::Links => &mut units.links,
-        RunPhase::Removal => &mut units.removal,
-        RunPhase::Directories => &mut units.directories,
-        RunPhase::Verify => &mut units.verify,
-        RunPhase::Copy | RunPhase::Ended => return,
-    };
-    *count = count.saturating_add(1);
+    if let Some(count) = units_of(units, phase) {
+        *count = count.saturating_add(1);
+    }
 }
 
-fn units_of(units: &PhaseUnits, phase: RunPhase) -> u64 {
+/// Returns the number of units of a phase, if it is one that a run may leave out.
+fn units_of(units: &mut PhaseUnits, phase: RunPhase) -> Option<&mut u64> {
     match phase {
-        RunPhase::Links => units.links,
-        RunPhase::Removal => units.removal,
-        RunPhase::Directories => units.directories,
-        RunPhase::Verify => units.verify,
-        RunPhase::Copy | RunPhase::Ended => 0,
+        RunPhase::Links => Some(&mut units.links),
+        RunPhase::Removal => Some(&mut units.removal),
+        RunPhase::Directories => Some(&mut units.directories),
+        RunPhase::Verify => Some(&mut units.verify),
+        RunPhase::Copy | RunPhase::Ended => None,
     }
 }
 
@@ -81,13 +77,15 @@ pub fn phases(row: &RunRow, request: &FleetRequest, outcome: Option<RunOutcome>)
         RunPhase::Copy | RunPhase::Links | RunPhase::Directories => true,
     };
     let is_regular_end = matches!(outcome, Some(RunOutcome::Complete | RunOutcome::Partial));
+    let mut units = row.counters.phase_units;
     let view = |phase: RunPhase| {
+        let has_units = units_of(&mut units, phase).is_some_and(|count| *count > 0);
         let (state, reason) = match phase {
             _ if phase > row.phase && !is_regular_end => (PhaseState::NotBegun, None),
             _ if phase == row.phase && outcome.is_none() => (PhaseState::Running, None),
             _ if phase == row.phase && !is_regular_end => (PhaseState::Stopped, None),
             RunPhase::Copy => (PhaseState::Done, None),
-            _ if units_of(&row.counters.phase_units, phase) > 0 => (PhaseState::Done, None),
+            _ if has_units => (PhaseState::Done, None),
             RunPhase::Removal if has_extra(row, request) => {
                 (PhaseState::Skipped, Some(SkipReason::EntriesFailed))
             }
