@@ -121,8 +121,8 @@ pub struct LoginToFleet {
 /// The text below the help.
 pub(crate) const ADD_HELP: &str = "\
 Behind -- stands what each run does: copy or sync, with their options, sources and target. Local paths are those of the \
-brokers, and begin with /. Nobody answers questions of a run, so one of \
-sync without --delete fails as soon as something is to be deleted.
+brokers, and begin with /. Nobody answers questions of a run, so sync \
+needs --delete. More than half of the target is never deleted unless --max-delete allows it.
 
 Examples:
   hakobu fleet relationships add home --group site-a -- copy /home/ backup:/srv/home
