@@ -5,6 +5,7 @@ use crate::endpoint::SharedDraft;
 use crate::engine::large::FileSharing;
 use crate::exchange::{DirectorySlice, SharePlace, WorkExchange};
 use crate::open_file::{OpenFileEnd, OpenFileRange, OpenFileVersion, OpenLargeFile, divide};
+use crate::plant::planted;
 
 impl Worker<'_> {
     /// Leaves the chunks of a file that no lane has taken to other runs, if they are wanted.
@@ -85,6 +86,9 @@ impl Worker<'_> {
     pub(super) fn begin_range(&mut self, share: OpenFileRange) -> Result<()> {
         if !share.is_sound() {
             return Err(unexpected());
+        }
+        if planted("ranges-lost") {
+            return Ok(());
         }
         let OpenFileRange { file, extent } = share;
         let metadata = match self.look_at(file.place.root, &file.place.source) {

@@ -15,7 +15,7 @@ use hakobu_fleet::fleet_clock::MachineClock;
 use hakobu_fleet::names::{BrokerName, GroupName, NAME_BYTES_MAX};
 use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_fleet::sent_credentials::CredentialReader;
-use hakobu_fleet::worker::{BrokerWorker, WorkerSettings};
+use hakobu_fleet::worker::{BrokerWorker, RangeSizes, WorkerSettings};
 
 use self::arguments::BrokerArguments;
 use self::log::BrokerLog;
@@ -54,7 +54,7 @@ fn run(typed: &BrokerArguments) -> Result<()> {
     wait_for_connection(&bus, &ending);
     let places =
         SecretPlaces { folder: typed.credentials.clone(), variables: typed.credential_variables.clone() };
-    let worker = BrokerWorker::new(
+    let mut worker = BrokerWorker::new(
         WorkerSettings { name, version: version.to_owned(), slots: typed.slots, process: random_number()? },
         (bus, Arc::new(crate::fleet_reader::FleetReader)),
         (Arc::new(MachineClock), log.clone()),
@@ -62,6 +62,9 @@ fn run(typed: &BrokerArguments) -> Result<()> {
     )
     .with_errands(Arc::new(crate::fleet_errands::LocalErrands))
     .with_credentials(CredentialReader::new(places)?);
+    if let Some(least_bytes) = typed.least_range {
+        worker = worker.with_ranges(RangeSizes::of_at_least(least_bytes));
+    }
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
