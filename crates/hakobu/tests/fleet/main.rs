@@ -10,6 +10,7 @@ mod large_files;
 mod processes;
 mod relay;
 mod secret_search;
+mod slurm;
 mod small_fleet;
 mod store_errands;
 mod strangers;
