@@ -13,6 +13,7 @@ mod doubtful;
 mod doubts;
 mod errands;
 mod fleet_limits;
+mod ledger_probe;
 mod live_broker;
 mod phases;
 mod refused_broker;
@@ -91,6 +92,8 @@ pub struct Leader {
     ledger_error: Option<Error>,
     /// The error of the last transaction. That the ledger can be read does not mean that it can be written.
     write_error: Option<Error>,
+    /// The time at which a ledger that does not work was last written on trial.
+    probed_ms: u64,
 }
 
 /// The consequence of an answer of the ledger.
@@ -168,6 +171,7 @@ impl Leader {
             credentials: BTreeMap::new(),
             ledger_error: None,
             write_error: None,
+            probed_ms: 0,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
             leader.move_on(run)?;
@@ -259,7 +263,7 @@ impl Leader {
                 std::mem::replace(&mut self.pending, rest).into_iter().unzip();
             match self.ledger.apply(&changes) {
                 Ok(answers) => {
-                    (self.ledger_error, self.write_error) = (None, None);
+                    self.ledger_works(&changes);
                     let followed = thens.into_iter().zip(answers);
                     let runs: BTreeSet<RunId> =
                         followed.filter_map(|(then, answer)| self.follow(then, answer)).collect();
@@ -286,6 +290,7 @@ impl Leader {
         self.follow_schedules();
         self.flush();
         self.tell_sightings();
+        self.probe_ledger();
         self.forget_brokers();
         self.forget_refused();
         self.announce_lost_brokers();

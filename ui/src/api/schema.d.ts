@@ -116,8 +116,8 @@ export interface paths {
         };
         /**
          * Sends live data as server-sent events: `run` (a RunView), `relationship` (a RelationshipSummary, or `{id, removed}`), `broker` (a
-         *     BrokerView, or `{name, removed}`), `errand` (an ErrandView without its result), `hello` at the beginning, and `reset` if everything must be read
-         *     anew. Whoever comes back with `Last-Event-ID` gets what was missed. A reader that is too slow is cut off.
+         *     BrokerView, or `{name, removed}`), `errand` (an ErrandView without its result), `status` (a FleetStatus), `hello` at the beginning, and `reset`
+         *     if everything must be read anew. Whoever comes back with `Last-Event-ID` gets what was missed. A reader that is too slow is cut off.
          */
         get: operations["watch"];
         put?: never;
@@ -491,6 +491,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows which parts of the control plane do not work, with cause and remedy. */
+        get: operations["show_status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -825,6 +842,11 @@ export interface components {
             number: number;
             /** @description The path. */
             path: components["schemas"]["ByteText"];
+        };
+        /** @description The state of the control plane. */
+        FleetStatus: {
+            /** @description The parts that do not work; none if all do. */
+            troubles: components["schemas"]["TroubleView"][];
         };
         /** @description A group of brokers. */
         GroupView: {
@@ -1869,6 +1891,23 @@ export interface components {
             last_used_ms?: number | null;
             /** @description The role. */
             role: components["schemas"]["TokenRole"];
+        };
+        /**
+         * @description The part of the control plane that does not work.
+         * @enum {string}
+         */
+        TroubleKind: "ledger";
+        /** @description A part of the control plane that does not work. */
+        TroubleView: {
+            /** @description The part. */
+            kind: components["schemas"]["TroubleKind"];
+            /** @description The cause and the remedy. */
+            problem: components["schemas"]["Problem"];
+            /**
+             * Format: int64
+             * @description The moment since which it does not work, in milliseconds since 1970.
+             */
+            since_ms: number;
         };
         /**
          * @description The counters of committed units, with the meaning that they have in [`CounterTotals`]. They are kept by their names,
@@ -3117,6 +3156,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description An error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetStatus"];
+                };
             };
             /** @description An error */
             default: {

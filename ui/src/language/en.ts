@@ -19,6 +19,10 @@ export const en = {
   disconnected: 'Connection to the control plane lost; reconnecting. What you see may be out of date.',
   unreachable: 'The control plane does not answer.',
   unexpected: 'The control plane answered with an unexpected error ({status}).',
+  'trouble.ledger': 'The ledger does not work since {since}. Nothing new is saved or given out until it works again; what you see may be out of date.',
+  'trouble.remedy.ledger.no_space': 'Make space in the file system of the ledger. Nothing that was committed is lost, and brokers keep what they have.',
+  'trouble.remedy.ledger.corrupt': 'Keep a copy of the file, and restore the ledger from a backup.',
+  'trouble.remedy.ledger.read_only': 'The file of the ledger and its folder must be writable.',
 
   // Words of many pages
   actions: 'Actions',

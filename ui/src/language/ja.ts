@@ -21,6 +21,10 @@ export const ja: Record<keyof typeof en, string> = {
   disconnected: 'コントロールプレーンとの接続が切れました。再接続しています。表示が古い可能性があります。',
   unreachable: 'コントロールプレーンが応答しません。',
   unexpected: 'コントロールプレーンが予期しないエラーを返しました({status})。',
+  'trouble.ledger': '{since} から台帳が使えません。復旧するまで、保存も新しい作業の割り当てもできません。表示が古い可能性があります。',
+  'trouble.remedy.ledger.no_space': '台帳があるファイルシステムに空きを作ってください。確定した記録は失われず、ブローカーは手元の作業を保持します。',
+  'trouble.remedy.ledger.corrupt': 'ファイルのコピーを取っておき、台帳をバックアップから復元してください。',
+  'trouble.remedy.ledger.read_only': '台帳のファイルとそのフォルダーは書き込み可能でなければなりません。',
 
   // Words of many pages
   actions: '操作',

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::fleet_status::{FleetStatus, TroubleKind, TroubleView};
 use super::fleet_view::BrokerView;
 use super::forecast::{RunSample, WorkAmount, forecast};
 use super::glimpse::{FleetGlimpse, GLIMPSE_RELATIONSHIPS, RunGlimpse, open_state, units};
@@ -67,7 +68,7 @@ struct RunActivity {
 /// An event for those who watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetEvent {
-    /// The name: `run`, `relationship`, `broker`, `errand` or `reset`.
+    /// The name: `run`, `relationship`, `broker`, `errand`, `status` or `reset`.
     pub name: &'static str,
     /// The data, as JSON.
     pub data: String,
@@ -84,8 +85,8 @@ pub struct FleetOverview {
     pub brokers: BTreeMap<String, BrokerView>,
     /// The limits of groups.
     pub group_limits: BTreeMap<GroupName, LimitsSetting>,
-    /// The error of the ledger, while it does not work.
-    pub ledger_error: Option<Problem>,
+    /// The state of the control plane itself.
+    pub status: FleetStatus,
     /// The moment of the last look.
     pub seen: Moment,
     /// The last relationship that was read, from which the next look goes on.
@@ -157,7 +158,7 @@ impl FleetOverview {
     pub fn take(&mut self, glimpse: FleetGlimpse) -> Vec<FleetEvent> {
         let mut events = Vec::new();
         self.seen = glimpse.now;
-        self.ledger_error = glimpse.ledger_error;
+        self.take_status(glimpse.ledger_error, &mut events);
         self.group_limits = glimpse.group_limits.into_iter().collect();
         self.take_relationships(glimpse.relationships);
         let open: BTreeSet<RunId> = glimpse.open.iter().map(|run| run.row.id).collect();
@@ -173,6 +174,23 @@ impl FleetOverview {
         self.renew_starts();
         self.tell_relationships(&mut events);
         events
+    }
+
+    /// Takes the error of a look that failed. States stay as they were. Returns the events that tell of it.
+    pub fn take_failure(&mut self, problem: Problem, now: Moment) -> Vec<FleetEvent> {
+        let mut events = Vec::new();
+        self.seen = self.seen.max(now);
+        self.take_status(Some(problem), &mut events);
+        events
+    }
+
+    /// Takes what does not work.
+    fn take_status(&mut self, ledger: Option<Problem>, events: &mut Vec<FleetEvent>) {
+        let now = self.seen;
+        let troubles = ledger.map(|problem| TroubleView::new(TroubleKind::Ledger, problem, now));
+        if self.status.replace(troubles.into_iter().collect()) {
+            tell(events, "status", &self.status);
+        }
     }
 
     /// Takes relationships that were read behind `read_to`. Those between that are not among them are gone.

@@ -6,6 +6,7 @@ mod control_plane;
 mod credentials;
 mod draining;
 mod faults;
+mod full_disk;
 mod large_files;
 mod processes;
 mod relay;

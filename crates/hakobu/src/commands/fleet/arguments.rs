@@ -40,6 +40,10 @@ pub struct FleetArguments {
 pub enum FleetVerb {
     /// Keep the address of a control plane and a token for further commands
     Login(LoginToFleet),
+    /// Show what of the control plane does not work, and why
+    ///
+    /// The exit code is 0 if everything works, and 1 otherwise. The lists of other commands warn of it
+    Status,
     /// List, add, show, change or remove relationships
     #[command(disable_help_subcommand = true)]
     Relationships {
