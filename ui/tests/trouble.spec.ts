@@ -49,3 +49,26 @@ test('a full disk under the ledger is told on each page until there is space', a
     rmSync(folder, { recursive: true, force: true })
   }
 })
+
+test('a server of NATS that is away is told with its group', async ({ browser }) => {
+  const folder = mkdtempSync(join(plane().folder, 'away-'))
+  // Nothing listens on the port of discard.
+  const server = launch(folder, 31_000 + (process.pid % 10_000), ['--nats', 'nats://127.0.0.1:9', '--nats-group', 'site-z'])
+  try {
+    const context = await browser.newContext({ locale: 'en-GB' })
+    const page = await context.newPage()
+    await page.goto(await address(server))
+    const trouble = page.getByTestId('trouble')
+    await expect(trouble).toContainText('NATS does not work for the group site-z since')
+    await expect(trouble).toContainText('no server answers')
+    await expect(trouble).toContainText('Start nats-server there')
+    await page.getByLabel('Language').selectOption('ja')
+    await expect(trouble).toContainText('グループ site-z の NATS が使えません')
+    await context.close()
+  } finally {
+    const ended = new Promise((done) => server.once('exit', done))
+    server.kill('SIGKILL')
+    await ended
+    rmSync(folder, { recursive: true, force: true })
+  }
+})

@@ -37,7 +37,7 @@ pub use active_run::{ActiveRun, LeasedUnit};
 pub use live_broker::LiveBroker;
 pub use refused_broker::RefusedBroker;
 
-use crate::bus::{LeaderBus, ReplyTo};
+use crate::bus::{BusTrouble, LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::errand_desk::ErrandDesk;
 use crate::fleet_clock::FleetClock;
@@ -207,6 +207,11 @@ impl Leader {
     /// Returns the error of the ledger, while it does not work.
     pub fn ledger_error(&self) -> Option<&Error> {
         self.write_error.as_ref().or(self.ledger_error.as_ref())
+    }
+
+    /// Returns what does not work on the ways to brokers.
+    pub fn bus_troubles(&self) -> Vec<BusTrouble> {
+        self.buses.iter().flat_map(|bus| bus.troubles()).collect()
     }
 
     /// Returns the clock.

@@ -1896,9 +1896,11 @@ export interface components {
          * @description The part of the control plane that does not work.
          * @enum {string}
          */
-        TroubleKind: "ledger";
+        TroubleKind: "ledger" | "nats";
         /** @description A part of the control plane that does not work. */
         TroubleView: {
+            /** @description The group, if it is about the brokers of one. */
+            group?: string | null;
             /** @description The part. */
             kind: components["schemas"]["TroubleKind"];
             /** @description The cause and the remedy. */

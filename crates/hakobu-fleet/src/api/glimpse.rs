@@ -6,6 +6,7 @@ use super::fleet_view::{BrokerState, BrokerView, RefusedForm};
 use super::problem::Problem;
 use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
 use crate::broker::BrokerRecord;
+use crate::bus::BusTrouble;
 use crate::errand::ErrandView;
 use crate::ids::{Moment, RelationshipId};
 use crate::leader::{ActiveRun, Leader, LiveBroker};
@@ -74,6 +75,8 @@ pub struct FleetGlimpse {
     pub errands: Vec<ErrandView>,
     /// The error of the ledger, while it does not work.
     pub ledger_error: Option<Problem>,
+    /// The ways to brokers that do not work.
+    pub bus_troubles: Vec<BusTrouble>,
 }
 
 impl FleetGlimpse {
@@ -95,6 +98,7 @@ impl FleetGlimpse {
             brokers,
             group_limits,
             ledger_error,
+            bus_troubles: leader.bus_troubles(),
             recent: leader.ledger().runs(None, None, RECENT_RUNS)?,
             relationships: leader.ledger().relationships(after, GLIMPSE_RELATIONSHIPS)?,
             tokens: leader.ledger().tokens()?,

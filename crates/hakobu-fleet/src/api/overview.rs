@@ -158,7 +158,9 @@ impl FleetOverview {
     pub fn take(&mut self, glimpse: FleetGlimpse) -> Vec<FleetEvent> {
         let mut events = Vec::new();
         self.seen = glimpse.now;
-        self.take_status(glimpse.ledger_error, &mut events);
+        let ledger = glimpse.ledger_error.map(|problem| TroubleView::of_ledger(problem, glimpse.now));
+        let buses = glimpse.bus_troubles.iter().map(|trouble| TroubleView::of_bus(trouble, glimpse.now));
+        self.take_status(ledger.into_iter().chain(buses).collect(), &mut events);
         self.group_limits = glimpse.group_limits.into_iter().collect();
         self.take_relationships(glimpse.relationships);
         let open: BTreeSet<RunId> = glimpse.open.iter().map(|run| run.row.id).collect();
@@ -180,15 +182,15 @@ impl FleetOverview {
     pub fn take_failure(&mut self, problem: Problem, now: Moment) -> Vec<FleetEvent> {
         let mut events = Vec::new();
         self.seen = self.seen.max(now);
-        self.take_status(Some(problem), &mut events);
+        let others = self.status.troubles.iter().filter(|trouble| trouble.kind != TroubleKind::Ledger);
+        let troubles = [TroubleView::of_ledger(problem, self.seen)].into_iter().chain(others.cloned());
+        self.take_status(troubles.collect(), &mut events);
         events
     }
 
     /// Takes what does not work.
-    fn take_status(&mut self, ledger: Option<Problem>, events: &mut Vec<FleetEvent>) {
-        let now = self.seen;
-        let troubles = ledger.map(|problem| TroubleView::new(TroubleKind::Ledger, problem, now));
-        if self.status.replace(troubles.into_iter().collect()) {
+    fn take_status(&mut self, troubles: Vec<TroubleView>, events: &mut Vec<FleetEvent>) {
+        if self.status.replace(troubles) {
             tell(events, "status", &self.status);
         }
     }

@@ -95,6 +95,12 @@ impl TestControlPlane {
         self.client.get(&format!("/api/v1/runs/{run}")).unwrap()
     }
 
+    /// Returns what does not work.
+    pub fn troubles(&self) -> Vec<Value> {
+        let status: Value = self.client.get("/api/v1/status").unwrap();
+        status["troubles"].as_array().unwrap().clone()
+    }
+
     /// Limits the operations of all brokers that work on a run, or of a group.
     pub fn limit(&self, what: &str, operations_per_second: Option<u32>) {
         let limits = json!({ "version": 1, "operations_per_second": operations_per_second });

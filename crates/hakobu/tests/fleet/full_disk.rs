@@ -45,12 +45,6 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Returns what does not work.
-fn troubles(control: &TestControlPlane) -> Vec<Value> {
-    let status: Value = control.client.get("/api/v1/status").unwrap();
-    status["troubles"].as_array().unwrap().clone()
-}
-
 #[test]
 fn a_full_disk_under_the_ledger_is_told_until_there_is_space() {
     let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
@@ -66,8 +60,8 @@ fn a_full_disk_under_the_ledger_is_told_until_there_is_space() {
     control.wait_for_run(run, "files", |view| view["figures"]["entries_done"].as_u64().unwrap() > 10);
 
     disk.fill();
-    wait_until("the trouble", SOON, || !troubles(&control).is_empty());
-    let seen = troubles(&control);
+    wait_until("the trouble", SOON, || !control.troubles().is_empty());
+    let seen = control.troubles();
     assert_eq!((seen.len(), &seen[0]["kind"]), (1, &"ledger".into()), "{seen:?}");
     assert_eq!(seen[0]["problem"]["kind"], "no_space", "{seen:?}");
     let (code, said) = control.fleet("status");
@@ -88,10 +82,10 @@ fn a_full_disk_under_the_ledger_is_told_until_there_is_space() {
     assert!(code == 1 && said.contains("database or disk is full"), "{said}");
     // It stays, although nobody asks for anything.
     std::thread::sleep(Duration::from_secs(5));
-    assert_eq!(troubles(&control)[0]["since_ms"], seen[0]["since_ms"]);
+    assert_eq!(control.troubles()[0]["since_ms"], seen[0]["since_ms"]);
 
     disk.make_space();
-    wait_until("the end of the trouble", SOON, || troubles(&control).is_empty());
+    wait_until("the end of the trouble", SOON, || control.troubles().is_empty());
     assert_eq!(control.fleet("status"), (0, "everything works\n".to_owned()));
     let (code, said) = control.fleet("run list");
     assert!(code == 0 && !said.contains("warning"), "{said}");

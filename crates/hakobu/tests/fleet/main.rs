@@ -8,6 +8,7 @@ mod draining;
 mod faults;
 mod full_disk;
 mod large_files;
+mod nats_troubles;
 mod processes;
 mod relay;
 mod secret_search;

@@ -43,6 +43,10 @@ fn words(trouble: &TroubleView) -> String {
     let since = time(Some(trouble.since_ms));
     let part = match trouble.kind {
         TroubleKind::Ledger => format!("the ledger does not work since {since}"),
+        TroubleKind::Nats => {
+            let group = trouble.group.as_deref().unwrap_or_default();
+            format!("NATS does not work for the group {group} since {since}")
+        }
     };
     format!("{part}: {}", trouble.problem.message)
 }
