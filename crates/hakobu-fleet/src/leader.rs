@@ -25,6 +25,7 @@ mod schedules;
 mod sightings;
 mod silent_brokers;
 mod splitting;
+mod start_delays;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -336,7 +337,7 @@ impl Leader {
                 None
             }
             Then::Planned(id, at) => {
-                self.has_started(id, at);
+                self.has_started(id, at, &answer);
                 match answer {
                     LedgerAnswer::RunStarted(run) => Some(run),
                     _ => None,

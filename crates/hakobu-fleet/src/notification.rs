@@ -177,7 +177,8 @@ impl Notification {
     }
 }
 
-fn time_words(moment: Moment) -> String {
+/// Returns a moment in words.
+pub(crate) fn time_words(moment: Moment) -> String {
     let stamp = i64::try_from(moment.get()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     stamp.map_or_else(|| moment.to_string(), |stamp| stamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }

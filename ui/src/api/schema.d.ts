@@ -736,6 +736,11 @@ export interface components {
             /** @description Lines of `NAME=VALUE`. Those below `[source]` or `[target]` are for that end alone. */
             value: components["schemas"]["SecretText"];
         };
+        /**
+         * @description The kind of cause of a delay.
+         * @enum {string}
+         */
+        DelayKind: "run_open" | "target_in_use" | "blackout" | "away" | "refused";
         /** @description A request that a broker answers. */
         Errand: {
             /** @description Options for reaching it, as `--endpoint` and `--region`. */
@@ -1099,6 +1104,7 @@ export interface components {
         ListPage_RelationshipSummary: {
             /** @description The items. */
             items: {
+                delayed_start?: components["schemas"]["StartDelayView"] | null;
                 /** @description The group. */
                 group: string;
                 /**
@@ -1437,6 +1443,7 @@ export interface components {
         RelationshipState: "failed" | "partial" | "running" | "paused" | "cancelled" | "new" | "complete";
         /** @description A relationship in a list. */
         RelationshipSummary: {
+            delayed_start?: components["schemas"]["StartDelayView"] | null;
             /** @description The group. */
             group: string;
             /**
@@ -1485,6 +1492,7 @@ export interface components {
              * @description The moment of the last change, in milliseconds since 1970.
              */
             changed_ms: number;
+            delayed_start?: components["schemas"]["StartDelayView"] | null;
             /**
              * Format: int64
              * @description The number.
@@ -1837,6 +1845,26 @@ export interface components {
          * @enum {string}
          */
         SkipReason: "nothing_to_do" | "entries_failed";
+        /** @description A start by schedule that was not made at its time. */
+        StartDelayView: {
+            /** @description True if the start was left out, and false if it is made as soon as it may. */
+            is_left_out: boolean;
+            /** @description The kind of cause. */
+            kind: components["schemas"]["DelayKind"];
+            /** @description The state in words that follow "the start", such as `waits for the end of run 12, which is under way`. */
+            message: string;
+            /**
+             * Format: int64
+             * @description The moment for which it was planned, in milliseconds since 1970. Of several that wait, the first; of several that were left
+             *     out, the last.
+             */
+            planned_ms: number;
+            /**
+             * Format: int64
+             * @description The run that is the cause.
+             */
+            run?: number | null;
+        };
         /** @description A token to make. */
         TokenInput: {
             /** @description True if it is valid once. */

@@ -18,6 +18,7 @@ use crate::run::RunRow;
 use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;
 use crate::run_wait::RunWaitView;
+use crate::start_delay::StartDelayView;
 use crate::token::TokenRecord;
 
 /// The number of relationships that are read at a time.
@@ -65,6 +66,8 @@ pub struct FleetGlimpse {
     pub recent: Vec<RunRow>,
     /// Relationships behind the last one that was read before.
     pub relationships: Vec<RelationshipRecord>,
+    /// The starts by schedule that wait, or were left out.
+    pub start_delays: Vec<(RelationshipId, StartDelayView)>,
     /// The brokers.
     pub brokers: Vec<BrokerView>,
     /// The limits of groups.
@@ -95,6 +98,7 @@ impl FleetGlimpse {
         Ok(Self {
             now,
             open,
+            start_delays: leader.start_delays().map(|(id, delay)| (id, delay.into())).collect(),
             brokers,
             group_limits,
             ledger_error,

@@ -18,6 +18,7 @@ use crate::run::{RunOutcome, RunRow};
 use crate::run_figures::RunFigures;
 use crate::run_request::{FleetRequest, RunVerb};
 use crate::schedule::Schedule;
+use crate::start_delay::StartDelayView;
 
 /// The number of samples of rates that are kept of a run: the last ten minutes.
 const SAMPLES_MAX: usize = 600;
@@ -37,6 +38,8 @@ pub struct RelationshipEntry {
     pub amount: Option<WorkAmount>,
     /// The next start.
     pub next_start: Option<Moment>,
+    /// The start that waits, or that was left out last.
+    pub delayed_start: Option<StartDelayView>,
     /// The schedule in words.
     pub schedule_words: Option<String>,
     /// The text in which a search looks, in small letters.
@@ -113,6 +116,7 @@ impl RelationshipEntry {
             next_start: schedule.as_ref().and_then(|schedule| schedule.next_start(now)),
             schedule_words: schedule.as_ref().map(Schedule::words),
             last_run: None,
+            delayed_start: None,
             amount: None,
             search,
             schedule,
@@ -148,6 +152,7 @@ impl RelationshipEntry {
             state: self.state(),
             last_run: self.last_run.clone(),
             next_start_ms: self.next_start.map(Moment::get),
+            delayed_start: self.delayed_start.clone(),
             schedule_words: self.schedule_words.clone(),
         }
     }
@@ -174,6 +179,7 @@ impl FleetOverview {
         }
         self.take_brokers(glimpse.brokers, &mut events);
         self.renew_starts();
+        self.take_delays(glimpse.start_delays);
         self.tell_relationships(&mut events);
         events
     }
@@ -220,6 +226,7 @@ impl FleetOverview {
             }
             let entry = RelationshipEntry {
                 last_run: before.last_run,
+                delayed_start: before.delayed_start,
                 amount: before.amount,
                 ..RelationshipEntry::new(record, self.seen)
             };
@@ -398,6 +405,18 @@ impl FleetOverview {
             if entry.next_start.is_some_and(|start| start <= now) {
                 entry.next_start = entry.schedule.as_ref().and_then(|schedule| schedule.next_start(now));
                 self.changed.insert(entry.record.id);
+            }
+        }
+    }
+
+    /// Takes the starts that wait or were left out.
+    fn take_delays(&mut self, delays: Vec<(RelationshipId, StartDelayView)>) {
+        let mut delays: BTreeMap<_, _> = delays.into_iter().collect();
+        for (id, entry) in &mut self.relationships {
+            let delay = delays.remove(id);
+            if entry.delayed_start != delay {
+                entry.delayed_start = delay;
+                self.changed.insert(*id);
             }
         }
     }
