@@ -1300,7 +1300,7 @@ export interface components {
          * @description The kinds of events.
          * @enum {string}
          */
-        NotificationKind: "run_complete" | "run_partial" | "run_failed" | "run_cancelled" | "broker_lost" | "credentials_expiring";
+        NotificationKind: "run_complete" | "run_partial" | "run_failed" | "run_cancelled" | "broker_lost";
         /** @description The notification of a relationship, as written and kept. */
         NotificationSetting: {
             /** @description The kinds that are told. */

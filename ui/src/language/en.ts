@@ -462,7 +462,6 @@ export const en = {
   'notification.run_failed': 'a run failed',
   'notification.run_cancelled': 'a run was cancelled',
   'notification.broker_lost': 'a broker is offline',
-  'notification.credentials_expiring': 'credentials expire',
 
   // Runs
   run: 'Run',

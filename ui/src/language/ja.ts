@@ -464,7 +464,6 @@ export const ja: Record<keyof typeof en, string> = {
   'notification.run_failed': '実行が失敗した',
   'notification.run_cancelled': '実行が中止された',
   'notification.broker_lost': 'ブローカーがオフラインになった',
-  'notification.credentials_expiring': '認証情報の期限が切れる',
 
   // Runs
   run: '実行',

@@ -279,7 +279,7 @@ fn seal(secret: SecretText, keys: Option<&SealingKeys>) -> ApiResult<CredentialR
 }
 
 fn saved_notification(relationship: &Relationship) -> Option<NotificationSetting> {
-    relationship.notification.as_deref().and_then(|text| serde_json::from_str(text).ok())
+    relationship.notification.as_deref().and_then(|text| NotificationSetting::saved(text).ok())
 }
 
 fn to_json(value: &impl Serialize) -> ApiResult<String> {
