@@ -11,6 +11,7 @@ mod large_files;
 mod nats_troubles;
 mod processes;
 mod relay;
+mod schedules;
 mod secret_search;
 mod small_fleet;
 mod store_errands;

@@ -221,8 +221,11 @@ pub struct RelationshipSettings {
     /// Leave out starts that were missed, instead of making up for them once
     #[arg(long)]
     pub skip_missed: bool,
+    /// Make up once for starts that were missed [default]
+    #[arg(long, conflicts_with = "skip_missed")]
+    pub run_missed: bool,
     /// File with the whole schedule as JSON, with blackout windows
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "time_zone", "skip_missed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "time_zone", "skip_missed", "run_missed"])]
     pub schedule_file: Option<PathBuf>,
     /// Limit of the rate over all brokers, such as 20M (bytes per second)
     #[arg(long, value_name = "RATE")]

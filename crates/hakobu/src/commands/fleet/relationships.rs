@@ -180,13 +180,16 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
         Some("") => input.schedule = None,
         Some(cron) => {
             let before = input.schedule.take();
-            let zone = before.as_ref().map_or_else(|| "UTC".to_owned(), |before| before.time_zone.clone());
-            input.schedule = Some(ScheduleSetting {
-                version: SCHEDULE_VERSION,
-                cron: cron.to_owned(),
-                time_zone: zone,
-                blackouts: before.map(|before| before.blackouts).unwrap_or_default(),
-                missed: MissedStart::default(),
+            // The rest stays as it is.
+            input.schedule = Some(match before {
+                Some(before) => ScheduleSetting { cron: cron.to_owned(), ..before },
+                None => ScheduleSetting {
+                    version: SCHEDULE_VERSION,
+                    cron: cron.to_owned(),
+                    time_zone: "UTC".to_owned(),
+                    blackouts: Vec::new(),
+                    missed: MissedStart::default(),
+                },
             });
         }
         None => {}
@@ -196,8 +199,12 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
         (None, Some(_)) => return Err(wrong("--time-zone: there is no schedule".to_owned())),
         (_, None) => {}
     }
-    if let Some(schedule) = input.schedule.as_mut().filter(|_| typed.skip_missed) {
-        schedule.missed = MissedStart::Skip;
+    if let Some(schedule) = &mut input.schedule {
+        match (typed.skip_missed, typed.run_missed) {
+            (true, _) => schedule.missed = MissedStart::Skip,
+            (_, true) => schedule.missed = MissedStart::RunOnce,
+            _ => {}
+        }
     }
     let limits = read_limits(
         (typed.limit_rate.as_deref(), typed.limit_operations),
