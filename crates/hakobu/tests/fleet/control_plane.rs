@@ -1,5 +1,6 @@
 //! `hakobu serve`, and its interface as a client sees it.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -54,6 +55,16 @@ impl TestControlPlane {
         let output = command.output().unwrap();
         let shown = [output.stdout, output.stderr].concat();
         (output.status.code().unwrap(), String::from_utf8_lossy(&shown).into_owned())
+    }
+
+    /// Returns what it has written.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Returns the address at which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.client.server().trim_start_matches("http://").parse().unwrap()
     }
 
     /// Kills it.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::control_plane::TestControlPlane;
+use crate::logs_and_health::{ask, ask_json};
 use crate::processes::{SOON, wait_until};
 
 /// A small file system, which is unmounted at the end.
@@ -80,11 +81,16 @@ fn a_full_disk_under_the_ledger_is_told_until_there_is_space() {
     assert_eq!((code, &status["troubles"][0]["since_ms"]), (1, &seen[0]["since_ms"]), "{said}");
     let (code, said) = control.fleet("tokens add other --role viewer");
     assert!(code == 1 && said.contains("database or disk is full"), "{said}");
+    // The words are for those who are signed in.
+    let ready = ask_json(control.address(), "/readyz");
+    assert_eq!(ready, (503, serde_json::json!({"is_ready": false, "error": "no_space"})));
+    assert_eq!(ask(control.address(), "/healthz"), (200, "ok\n".to_owned()));
     // It stays, although nobody asks for anything.
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(control.troubles()[0]["since_ms"], seen[0]["since_ms"]);
 
     disk.make_space();
+    wait_until("readiness", SOON, || ask(control.address(), "/readyz").0 == 200);
     wait_until("the end of the trouble", SOON, || control.troubles().is_empty());
     assert_eq!(control.fleet("status"), (0, "everything works\n".to_owned()));
     let (code, said) = control.fleet("run list");

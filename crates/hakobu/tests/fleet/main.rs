@@ -8,6 +8,7 @@ mod draining;
 mod faults;
 mod full_disk;
 mod large_files;
+mod logs_and_health;
 mod nats_troubles;
 mod processes;
 mod relay;
