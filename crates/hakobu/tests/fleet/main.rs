@@ -12,6 +12,7 @@ mod logs_and_health;
 mod nats_troubles;
 mod processes;
 mod relay;
+mod restarts;
 mod schedules;
 mod secret_search;
 mod small_fleet;
