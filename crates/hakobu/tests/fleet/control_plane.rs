@@ -42,13 +42,19 @@ impl TestControlPlane {
 
     /// Runs `hakobu fleet`, with words that are divided by spaces. Returns its exit code, and what it shows.
     pub fn fleet(&self, line: &str) -> (i32, String) {
+        self.fleet_by(&line.split(' ').collect::<Vec<_>>(), &[])
+    }
+
+    /// Runs `hakobu fleet` with words that may have spaces, and variables of its environment.
+    pub fn fleet_by(&self, words: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
         let mut command = Command::new(HAKOBU);
         for name in ["LC_ALL", "LC_MESSAGES", "LANG"] {
             command.env_remove(name);
         }
         command
             .arg("fleet")
-            .args(line.split(' '))
+            .args(words)
+            .envs(variables.iter().copied())
             .env("HAKOBU_FLEET_URL", self.client.server())
             .env("HAKOBU_FLEET_TOKEN", &self.token)
             .env("HAKOBU_SETTINGS", "none");
