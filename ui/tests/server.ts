@@ -51,8 +51,8 @@ export async function start(): Promise<() => void> {
 }
 
 /** Starts a control plane that keeps everything in a folder. */
-export function launch(folder: string, port: number): ChildProcess {
-  return spawn(PROGRAM, ['serve', '--data', join(folder, 'data'), '--listen', `127.0.0.1:${port}`, '--slots', '2'], {
+export function launch(folder: string, port: number, more: string[] = []): ChildProcess {
+  return spawn(PROGRAM, ['serve', '--data', join(folder, 'data'), '--listen', `127.0.0.1:${port}`, '--slots', '2', ...more], {
     env: { ...process.env, HAKOBU_STATE: join(folder, 'state'), HAKOBU_SETTINGS: 'none', LANG: 'C.UTF-8' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

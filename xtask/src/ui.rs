@@ -18,6 +18,9 @@ const TYPES: &str = "src/api/schema.d.ts";
 /// Build the page of the control plane into ui/dist, from where the program embeds it
 #[derive(Debug, Args)]
 pub struct UiArgs {
+    /// Build the program with the page as well: target/release/hakobu
+    #[arg(long)]
+    program: bool,
     /// Test the page as well, in Chromium, with this workspace's program
     #[arg(long)]
     test: bool,
@@ -45,6 +48,9 @@ pub fn run(args: &UiArgs) -> Result<()> {
     }
     build(&workspace)?;
     println!("{}", ui.join("dist").display());
+    if args.program {
+        cargo(&workspace, &["build", "--locked", "--release", "--bin", "hakobu"])?;
+    }
     if args.test || args.pictures {
         build_program(&workspace)?;
     }
@@ -122,9 +128,32 @@ fn finish(mut tool: Command, name: &str) -> Result<()> {
 /// Builds the program with the page, and the one that fills a ledger for tests: both as the tests of the workspace do, so that
 /// libraries are built once.
 fn build_program(workspace: &Path) -> Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--locked", "--workspace", "--bin", "hakobu", "--example", "fill_ledger"]);
-    build.current_dir(workspace);
-    finish(build, "cargo build")
+    cargo(workspace, &["build", "--locked", "--workspace", "--bin", "hakobu", "--example", "fill_ledger"])
+}
+
+fn cargo(workspace: &Path, arguments: &[&str]) -> Result<()> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(arguments).current_dir(workspace);
+    finish(cargo, "cargo build")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct UiCommand {
+        #[command(flatten)]
+        args: UiArgs,
+    }
+
+    #[test]
+    fn the_command_that_stands_in_place_of_the_page_is_one_of_these() {
+        let page = include_str!("../../crates/hakobu-fleet/src/api/page_files.rs");
+        let command = page.split("<code>cargo xtask ").nth(1).and_then(|rest| rest.split("</code>").next());
+        let words = command.expect("a command").split(' ');
+        assert!(UiCommand::try_parse_from(words).is_ok_and(|typed| typed.args.program), "{command:?}");
+    }
 }

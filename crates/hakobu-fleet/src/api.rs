@@ -10,6 +10,7 @@ pub mod errands;
 mod events;
 mod failures;
 mod fleet;
+pub mod fleet_status;
 pub mod fleet_view;
 mod forecast;
 mod glimpse;

@@ -5,7 +5,7 @@ pub mod nats;
 
 use std::time::Duration;
 
-use hakobu_core::error::Result;
+use hakobu_core::error::{Error, Result};
 
 use crate::names::{BrokerName, GroupName};
 
@@ -38,6 +38,20 @@ pub trait LeaderBus: Send + Sync {
     /// Offers units to the brokers of a group, as the bytes of a [`crate::message::UnitOffer`]. An offer that is lost is made
     /// again. It does not block.
     fn offer(&self, group: &GroupName, offer: Vec<u8>);
+
+    /// Returns what does not work now. A bus inside of one process always works.
+    fn troubles(&self) -> Vec<BusTrouble> {
+        Vec::new()
+    }
+}
+
+/// A bus that does not work for a group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BusTrouble {
+    /// The group.
+    pub group: GroupName,
+    /// The cause and the remedy.
+    pub error: Error,
 }
 
 /// A broker's end of a bus.

@@ -66,7 +66,7 @@ pub fn keys_of_secrets(ledger: &mut dyn Ledger) -> Result<BTreeSet<String>> {
 /// Returns the sealed texts of a relationship.
 fn sealed(relationship: &Relationship) -> Vec<String> {
     let notification = relationship.notification.as_deref();
-    let notification = notification.and_then(|json| NotificationSetting::parse(json).ok());
+    let notification = notification.and_then(NotificationSetting::understood);
     let webhooks = notification.into_iter().flat_map(|setting| setting.webhooks);
     let references =
         webhooks.filter_map(|webhook| webhook.secret).chain(relationship.credentials.iter().cloned());

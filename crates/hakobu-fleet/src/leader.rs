@@ -13,6 +13,7 @@ mod doubtful;
 mod doubts;
 mod errands;
 mod fleet_limits;
+mod ledger_probe;
 mod live_broker;
 mod phases;
 mod refused_broker;
@@ -24,6 +25,7 @@ mod schedules;
 mod sightings;
 mod silent_brokers;
 mod splitting;
+mod start_delays;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +38,7 @@ pub use active_run::{ActiveRun, LeasedUnit};
 pub use live_broker::LiveBroker;
 pub use refused_broker::RefusedBroker;
 
-use crate::bus::{LeaderBus, ReplyTo};
+use crate::bus::{BusTrouble, LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::errand_desk::ErrandDesk;
 use crate::fleet_clock::FleetClock;
@@ -91,6 +93,8 @@ pub struct Leader {
     ledger_error: Option<Error>,
     /// The error of the last transaction. That the ledger can be read does not mean that it can be written.
     write_error: Option<Error>,
+    /// The time at which a ledger that does not work was last written on trial.
+    probed_ms: u64,
 }
 
 /// The consequence of an answer of the ledger.
@@ -168,6 +172,7 @@ impl Leader {
             credentials: BTreeMap::new(),
             ledger_error: None,
             write_error: None,
+            probed_ms: 0,
         };
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
             leader.move_on(run)?;
@@ -203,6 +208,11 @@ impl Leader {
     /// Returns the error of the ledger, while it does not work.
     pub fn ledger_error(&self) -> Option<&Error> {
         self.write_error.as_ref().or(self.ledger_error.as_ref())
+    }
+
+    /// Returns what does not work on the ways to brokers.
+    pub fn bus_troubles(&self) -> Vec<BusTrouble> {
+        self.buses.iter().flat_map(|bus| bus.troubles()).collect()
     }
 
     /// Returns the clock.
@@ -259,7 +269,7 @@ impl Leader {
                 std::mem::replace(&mut self.pending, rest).into_iter().unzip();
             match self.ledger.apply(&changes) {
                 Ok(answers) => {
-                    (self.ledger_error, self.write_error) = (None, None);
+                    self.ledger_works(&changes);
                     let followed = thens.into_iter().zip(answers);
                     let runs: BTreeSet<RunId> =
                         followed.filter_map(|(then, answer)| self.follow(then, answer)).collect();
@@ -286,6 +296,7 @@ impl Leader {
         self.follow_schedules();
         self.flush();
         self.tell_sightings();
+        self.probe_ledger();
         self.forget_brokers();
         self.forget_refused();
         self.announce_lost_brokers();
@@ -326,7 +337,7 @@ impl Leader {
                 None
             }
             Then::Planned(id, at) => {
-                self.has_started(id, at);
+                self.has_started(id, at, &answer);
                 match answer {
                     LedgerAnswer::RunStarted(run) => Some(run),
                     _ => None,

@@ -60,6 +60,7 @@ pub mod secrets;
 pub mod sent_credentials;
 pub mod service;
 pub mod setting_error;
+pub mod start_delay;
 pub mod tls_listener;
 pub mod token;
 pub mod transition;

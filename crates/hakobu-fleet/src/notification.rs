@@ -30,14 +30,11 @@ pub enum NotificationKind {
     RunCancelled,
     /// A broker has not been seen for long.
     BrokerLost,
-    /// Credentials will not be valid for long, or are not any more.
-    CredentialsExpiring,
 }
 
 impl NotificationKind {
     /// The kinds that are told unless others are chosen: those after which somebody has something to do.
-    pub const PROBLEMS: [Self; 4] =
-        [Self::RunPartial, Self::RunFailed, Self::BrokerLost, Self::CredentialsExpiring];
+    pub const PROBLEMS: [Self; 3] = [Self::RunPartial, Self::RunFailed, Self::BrokerLost];
 
     /// Returns the kind for the end of a run.
     pub fn of_outcome(outcome: RunOutcome) -> Self {
@@ -91,10 +88,6 @@ pub struct Notification {
     /// The name of the broker, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,
-    /// The moment from which credentials are not valid, if it is about that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub expires: Option<Moment>,
     /// The reason in words, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -114,7 +107,6 @@ impl Notification {
             relationship: None,
             run: None,
             broker: None,
-            expires: None,
             reason: None,
             link: None,
         }
@@ -143,12 +135,6 @@ impl Notification {
             NotificationKind::RunFailed => format!("{relationship}: failed"),
             NotificationKind::RunCancelled => format!("{relationship}: cancelled"),
             NotificationKind::BrokerLost => format!("broker {broker} is lost"),
-            NotificationKind::CredentialsExpiring => {
-                match self.expires.is_some_and(|expires| expires <= self.when) {
-                    true => format!("{relationship}: credentials have expired"),
-                    false => format!("{relationship}: credentials expire soon"),
-                }
-            }
         }
     }
 
@@ -163,9 +149,6 @@ impl Notification {
             add("Copied", format!("{} files, {} bytes", run.files, run.bytes));
             add("Failures", run.failures.to_string());
         }
-        if let Some(expires) = self.expires {
-            add("Valid until", time_words(expires));
-        }
         if let Some(reason) = &self.reason {
             add("Reason", reason.clone());
         }
@@ -177,7 +160,8 @@ impl Notification {
     }
 }
 
-fn time_words(moment: Moment) -> String {
+/// Returns a moment in words.
+pub(crate) fn time_words(moment: Moment) -> String {
     let stamp = i64::try_from(moment.get()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     stamp.map_or_else(|| moment.to_string(), |stamp| stamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
@@ -218,15 +202,6 @@ mod tests {
             let kind = serde_json::to_value(NotificationKind::of_outcome(outcome)).unwrap();
             assert_eq!(kind, format!("run_{}", outcome.name()));
         }
-    }
-
-    #[test]
-    fn credentials_expire_before_or_after_the_moment() {
-        let mut about = Notification { kind: NotificationKind::CredentialsExpiring, ..partial() };
-        about.expires = Some(about.when);
-        assert_eq!(about.subject(), "home: credentials have expired");
-        about.expires = Some(about.when.plus_ms(1));
-        assert_eq!(about.subject(), "home: credentials expire soon");
     }
 
     #[test]

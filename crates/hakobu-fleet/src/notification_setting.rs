@@ -9,6 +9,8 @@ use crate::setting_error::SettingError;
 
 /// The maximum number of webhooks, and of recipients of mail, of a relationship.
 pub const RECIPIENTS_MAX: usize = 16;
+/// A kind that earlier versions had: nothing tells when credentials expire.
+const FORMER_KIND: &str = "credentials_expiring";
 
 /// The notification of a relationship, as written and kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -51,6 +53,25 @@ impl NotificationSetting {
         let setting: Self = serde_json::from_str(json).map_err(|error| SettingError::json(&error))?;
         setting.check()?;
         Ok(setting)
+    }
+
+    /// Reads a setting that was checked when it was saved. A kind that earlier versions had, and of which they never told, is left
+    /// out.
+    ///
+    /// # Errors
+    /// Those of the form, which another version may have written.
+    pub fn saved(json: &str) -> Result<Self, SettingError> {
+        let mut value: serde_json::Value =
+            serde_json::from_str(json).map_err(|error| SettingError::json(&error))?;
+        if let Some(kinds) = value.get_mut("kinds").and_then(|kinds| kinds.as_array_mut()) {
+            kinds.retain(|kind| kind != FORMER_KIND);
+        }
+        serde_json::from_value(value).map_err(|error| SettingError::json(&error))
+    }
+
+    /// Reads a setting that was saved; none if this version does not understand it.
+    pub fn understood(json: &str) -> Option<Self> {
+        Self::saved(json).ok().filter(|setting| setting.check().is_ok())
     }
 
     /// Checks a setting.
@@ -149,6 +170,7 @@ mod tests {
             (r#""webhooks":[{"url":"http://example.org/"}]"#, "webhooks[0].url", "https"),
             (r#""mail_to":["a@b.org","nobody"]"#, "mail_to[1]", "no address"),
             (r#""kinds":["run_paused"]"#, "", "unknown variant"),
+            (r#""kinds":["credentials_expiring"]"#, "", "unknown variant"),
             (r#""slack":"x""#, "", "unknown field"),
         ] {
             let error = NotificationSetting::parse(&format!(r#"{{"version":1,{fields}}}"#)).unwrap_err();
@@ -159,6 +181,16 @@ mod tests {
             NotificationSetting::parse(&format!(r#"{{"version":1,"mail_to":[{list}]}}"#))
         };
         assert!(many(RECIPIENTS_MAX).is_ok() && many(RECIPIENTS_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn a_saved_kind_that_is_not_told_any_more_is_left_out() {
+        let json = r#"{"version":1,"kinds":["run_partial","credentials_expiring"],"mail_to":["a@b.org"]}"#;
+        let setting = NotificationSetting::understood(json).unwrap();
+        assert_eq!(setting.kinds, [NotificationKind::RunPartial]);
+        assert_eq!(setting.mail_to, ["a@b.org"]);
+        assert!(NotificationSetting::understood(&json.replace(":1,", ":2,")).is_none());
+        assert!(NotificationSetting::saved(&json.replace("run_partial", "run_paused")).is_err());
     }
 
     #[test]

@@ -98,7 +98,10 @@ pub enum StartDecision {
     Start(Moment),
     /// Starts were missed, the last one at this moment, and are left out. Everything until now is then dealt with.
     LeaveOut(Moment),
-    /// Ask again at this moment; with `None`, when the run in progress has ended or the schedule has changed.
+    /// The start for the first moment is due, and has to wait. Ask again at the second one; with `None`, when the run in progress
+    /// has ended.
+    Delay(Moment, Option<Moment>),
+    /// Nothing is due. Ask again at this moment; with `None`, when the schedule has changed.
     Wait(Option<Moment>),
 }
 
@@ -161,6 +164,11 @@ impl Schedule {
         self.start_from(self.cron.next_after(&after)?).and_then(|start| moment(&start))
     }
 
+    /// Returns the next moment after another for which a start is planned, whatever delays it.
+    pub fn next_planned(&self, after: Moment) -> Option<Moment> {
+        self.cron.next_after(&self.local(after)?).and_then(|planned| moment(&planned))
+    }
+
     /// Returns the next starts after a moment, at most [`PREVIEW_STARTS_MAX`].
     pub fn preview(&self, after: Moment, count: usize) -> Vec<Moment> {
         let next = |before: &Moment| self.next_start(*before);
@@ -194,7 +202,7 @@ impl Schedule {
     /// Decides about the next run. `dealt_with` is the moment until which starts have been dealt with: that of the last
     /// decision to start or to leave out, or that at which the schedule was set.
     pub fn decide(&self, dealt_with: Moment, now: Moment, is_running: bool) -> StartDecision {
-        let next = || StartDecision::Wait(self.next_start(now));
+        let next = || StartDecision::Wait(self.next_planned(now));
         let Some(local) = self.local(now) else { return next() };
         let last = self.cron.last_until(&local).and_then(|last| moment(&last));
         let Some(planned) = last.filter(|last| *last > dealt_with) else { return next() };
@@ -203,8 +211,8 @@ impl Schedule {
         let is_missed = is_running || blackout.is_blackout || is_late;
         match self.missed {
             MissedStart::Skip if is_missed => StartDecision::LeaveOut(planned),
-            MissedStart::RunOnce if is_running => StartDecision::Wait(None),
-            MissedStart::RunOnce if blackout.is_blackout => StartDecision::Wait(blackout.until),
+            MissedStart::RunOnce if is_running => StartDecision::Delay(planned, None),
+            MissedStart::RunOnce if blackout.is_blackout => StartDecision::Delay(planned, blackout.until),
             _ => StartDecision::Start(planned),
         }
     }

@@ -116,8 +116,8 @@ export interface paths {
         };
         /**
          * Sends live data as server-sent events: `run` (a RunView), `relationship` (a RelationshipSummary, or `{id, removed}`), `broker` (a
-         *     BrokerView, or `{name, removed}`), `errand` (an ErrandView without its result), `hello` at the beginning, and `reset` if everything must be read
-         *     anew. Whoever comes back with `Last-Event-ID` gets what was missed. A reader that is too slow is cut off.
+         *     BrokerView, or `{name, removed}`), `errand` (an ErrandView without its result), `status` (a FleetStatus), `hello` at the beginning, and `reset`
+         *     if everything must be read anew. Whoever comes back with `Last-Event-ID` gets what was missed. A reader that is too slow is cut off.
          */
         get: operations["watch"];
         put?: never;
@@ -491,6 +491,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows which parts of the control plane do not work, with cause and remedy. */
+        get: operations["show_status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -719,6 +736,11 @@ export interface components {
             /** @description Lines of `NAME=VALUE`. Those below `[source]` or `[target]` are for that end alone. */
             value: components["schemas"]["SecretText"];
         };
+        /**
+         * @description The kind of cause of a delay.
+         * @enum {string}
+         */
+        DelayKind: "run_open" | "target_in_use" | "blackout" | "away" | "refused";
         /** @description A request that a broker answers. */
         Errand: {
             /** @description Options for reaching it, as `--endpoint` and `--region`. */
@@ -825,6 +847,11 @@ export interface components {
             number: number;
             /** @description The path. */
             path: components["schemas"]["ByteText"];
+        };
+        /** @description The state of the control plane. */
+        FleetStatus: {
+            /** @description The parts that do not work; none if all do. */
+            troubles: components["schemas"]["TroubleView"][];
         };
         /** @description A group of brokers. */
         GroupView: {
@@ -1077,6 +1104,7 @@ export interface components {
         ListPage_RelationshipSummary: {
             /** @description The items. */
             items: {
+                delayed_start?: components["schemas"]["StartDelayView"] | null;
                 /** @description The group. */
                 group: string;
                 /**
@@ -1272,7 +1300,7 @@ export interface components {
          * @description The kinds of events.
          * @enum {string}
          */
-        NotificationKind: "run_complete" | "run_partial" | "run_failed" | "run_cancelled" | "broker_lost" | "credentials_expiring";
+        NotificationKind: "run_complete" | "run_partial" | "run_failed" | "run_cancelled" | "broker_lost";
         /** @description The notification of a relationship, as written and kept. */
         NotificationSetting: {
             /** @description The kinds that are told. */
@@ -1415,6 +1443,7 @@ export interface components {
         RelationshipState: "failed" | "partial" | "running" | "paused" | "cancelled" | "new" | "complete";
         /** @description A relationship in a list. */
         RelationshipSummary: {
+            delayed_start?: components["schemas"]["StartDelayView"] | null;
             /** @description The group. */
             group: string;
             /**
@@ -1463,6 +1492,7 @@ export interface components {
              * @description The moment of the last change, in milliseconds since 1970.
              */
             changed_ms: number;
+            delayed_start?: components["schemas"]["StartDelayView"] | null;
             /**
              * Format: int64
              * @description The number.
@@ -1815,6 +1845,26 @@ export interface components {
          * @enum {string}
          */
         SkipReason: "nothing_to_do" | "entries_failed";
+        /** @description A start by schedule that was not made at its time. */
+        StartDelayView: {
+            /** @description True if the start was left out, and false if it is made as soon as it may. */
+            is_left_out: boolean;
+            /** @description The kind of cause. */
+            kind: components["schemas"]["DelayKind"];
+            /** @description The state in words that follow "the start", such as `waits for the end of run 12, which is under way`. */
+            message: string;
+            /**
+             * Format: int64
+             * @description The moment for which it was planned, in milliseconds since 1970. Of several that wait, the first; of several that were left
+             *     out, the last.
+             */
+            planned_ms: number;
+            /**
+             * Format: int64
+             * @description The run that is the cause.
+             */
+            run?: number | null;
+        };
         /** @description A token to make. */
         TokenInput: {
             /** @description True if it is valid once. */
@@ -1869,6 +1919,25 @@ export interface components {
             last_used_ms?: number | null;
             /** @description The role. */
             role: components["schemas"]["TokenRole"];
+        };
+        /**
+         * @description The part of the control plane that does not work.
+         * @enum {string}
+         */
+        TroubleKind: "ledger" | "nats";
+        /** @description A part of the control plane that does not work. */
+        TroubleView: {
+            /** @description The group, if it is about the brokers of one. */
+            group?: string | null;
+            /** @description The part. */
+            kind: components["schemas"]["TroubleKind"];
+            /** @description The cause and the remedy. */
+            problem: components["schemas"]["Problem"];
+            /**
+             * Format: int64
+             * @description The moment since which it does not work, in milliseconds since 1970.
+             */
+            since_ms: number;
         };
         /**
          * @description The counters of committed units, with the meaning that they have in [`CounterTotals`]. They are kept by their names,
@@ -3117,6 +3186,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description An error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetStatus"];
+                };
             };
             /** @description An error */
             default: {

@@ -6,6 +6,7 @@ use super::fleet_view::{BrokerState, BrokerView, RefusedForm};
 use super::problem::Problem;
 use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
 use crate::broker::BrokerRecord;
+use crate::bus::BusTrouble;
 use crate::errand::ErrandView;
 use crate::ids::{Moment, RelationshipId};
 use crate::leader::{ActiveRun, Leader, LiveBroker};
@@ -17,6 +18,7 @@ use crate::run::RunRow;
 use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;
 use crate::run_wait::RunWaitView;
+use crate::start_delay::StartDelayView;
 use crate::token::TokenRecord;
 
 /// The number of relationships that are read at a time.
@@ -64,6 +66,8 @@ pub struct FleetGlimpse {
     pub recent: Vec<RunRow>,
     /// Relationships behind the last one that was read before.
     pub relationships: Vec<RelationshipRecord>,
+    /// The starts by schedule that wait, or were left out.
+    pub start_delays: Vec<(RelationshipId, StartDelayView)>,
     /// The brokers.
     pub brokers: Vec<BrokerView>,
     /// The limits of groups.
@@ -74,6 +78,8 @@ pub struct FleetGlimpse {
     pub errands: Vec<ErrandView>,
     /// The error of the ledger, while it does not work.
     pub ledger_error: Option<Problem>,
+    /// The ways to brokers that do not work.
+    pub bus_troubles: Vec<BusTrouble>,
 }
 
 impl FleetGlimpse {
@@ -92,9 +98,11 @@ impl FleetGlimpse {
         Ok(Self {
             now,
             open,
+            start_delays: leader.start_delays().map(|(id, delay)| (id, delay.into())).collect(),
             brokers,
             group_limits,
             ledger_error,
+            bus_troubles: leader.bus_troubles(),
             recent: leader.ledger().runs(None, None, RECENT_RUNS)?,
             relationships: leader.ledger().relationships(after, GLIMPSE_RELATIONSHIPS)?,
             tokens: leader.ledger().tokens()?,

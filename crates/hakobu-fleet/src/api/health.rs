@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::caller::ViewerCaller;
 use super::events::READERS_MAX;
+use super::fleet_status::FleetStatus;
 use super::metrics;
 use super::problem::{ApiError, ApiResult, Problem};
 use super::state::ApiState;
@@ -51,6 +52,12 @@ pub async fn readyz(State(state): State<Arc<ApiState>>) -> (StatusCode, Json<Rea
     (status, Json(ReadinessView { is_ready: error.is_none(), error }))
 }
 
+/// Shows which parts of the control plane do not work, with cause and remedy.
+#[utoipa::path(get, path = "/api/v1/status", tag = "health", responses((status = 200, body = FleetStatus)))]
+pub async fn show_status(State(state): State<Arc<ApiState>>, _caller: ViewerCaller) -> Json<FleetStatus> {
+    Json(state.overview().status.clone())
+}
+
 /// Shows metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, body = String)))]
 pub async fn show_metrics(State(state): State<Arc<ApiState>>, _caller: ViewerCaller) -> ApiResult<Response> {
@@ -61,8 +68,8 @@ pub async fn show_metrics(State(state): State<Arc<ApiState>>, _caller: ViewerCal
 }
 
 /// Sends live data as server-sent events: `run` (a RunView), `relationship` (a RelationshipSummary, or `{id, removed}`), `broker` (a
-/// BrokerView, or `{name, removed}`), `errand` (an ErrandView without its result), `hello` at the beginning, and `reset` if everything must be read
-/// anew. Whoever comes back with `Last-Event-ID` gets what was missed. A reader that is too slow is cut off.
+/// BrokerView, or `{name, removed}`), `errand` (an ErrandView without its result), `status` (a FleetStatus), `hello` at the beginning, and `reset`
+/// if everything must be read anew. Whoever comes back with `Last-Event-ID` gets what was missed. A reader that is too slow is cut off.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, body = String, content_type = "text/event-stream")))]

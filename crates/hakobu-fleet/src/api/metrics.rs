@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
+use super::fleet_status::TroubleKind;
 use super::state::ApiState;
 
 type Labels = Vec<(&'static str, String)>;
@@ -67,7 +68,7 @@ fn fleet(state: &ApiState, registry: &mut Registry) {
             add(&entries, &vec![group()], progress.entries_per_second);
         }
     }
-    let works = ConstGauge::new(i64::from(overview.ledger_error.is_none()));
+    let works = ConstGauge::new(i64::from(overview.status.works(TroubleKind::Ledger)));
     registry.register("ledger_up", "1 if the ledger works", works);
     let seen = ConstGauge::new(overview.seen.get() as f64 / 1000.0);
     registry.register("last_look_seconds", "Moment of the last look at the leader", seen);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::fleet_status::{FleetStatus, TroubleKind, TroubleView};
 use super::fleet_view::BrokerView;
 use super::forecast::{RunSample, WorkAmount, forecast};
 use super::glimpse::{FleetGlimpse, GLIMPSE_RELATIONSHIPS, RunGlimpse, open_state, units};
@@ -17,6 +18,7 @@ use crate::run::{RunOutcome, RunRow};
 use crate::run_figures::RunFigures;
 use crate::run_request::{FleetRequest, RunVerb};
 use crate::schedule::Schedule;
+use crate::start_delay::StartDelayView;
 
 /// The number of samples of rates that are kept of a run: the last ten minutes.
 const SAMPLES_MAX: usize = 600;
@@ -36,6 +38,8 @@ pub struct RelationshipEntry {
     pub amount: Option<WorkAmount>,
     /// The next start.
     pub next_start: Option<Moment>,
+    /// The start that waits, or that was left out last.
+    pub delayed_start: Option<StartDelayView>,
     /// The schedule in words.
     pub schedule_words: Option<String>,
     /// The text in which a search looks, in small letters.
@@ -67,7 +71,7 @@ struct RunActivity {
 /// An event for those who watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetEvent {
-    /// The name: `run`, `relationship`, `broker`, `errand` or `reset`.
+    /// The name: `run`, `relationship`, `broker`, `errand`, `status` or `reset`.
     pub name: &'static str,
     /// The data, as JSON.
     pub data: String,
@@ -84,8 +88,8 @@ pub struct FleetOverview {
     pub brokers: BTreeMap<String, BrokerView>,
     /// The limits of groups.
     pub group_limits: BTreeMap<GroupName, LimitsSetting>,
-    /// The error of the ledger, while it does not work.
-    pub ledger_error: Option<Problem>,
+    /// The state of the control plane itself.
+    pub status: FleetStatus,
     /// The moment of the last look.
     pub seen: Moment,
     /// The last relationship that was read, from which the next look goes on.
@@ -112,6 +116,7 @@ impl RelationshipEntry {
             next_start: schedule.as_ref().and_then(|schedule| schedule.next_start(now)),
             schedule_words: schedule.as_ref().map(Schedule::words),
             last_run: None,
+            delayed_start: None,
             amount: None,
             search,
             schedule,
@@ -147,6 +152,7 @@ impl RelationshipEntry {
             state: self.state(),
             last_run: self.last_run.clone(),
             next_start_ms: self.next_start.map(Moment::get),
+            delayed_start: self.delayed_start.clone(),
             schedule_words: self.schedule_words.clone(),
         }
     }
@@ -157,7 +163,9 @@ impl FleetOverview {
     pub fn take(&mut self, glimpse: FleetGlimpse) -> Vec<FleetEvent> {
         let mut events = Vec::new();
         self.seen = glimpse.now;
-        self.ledger_error = glimpse.ledger_error;
+        let ledger = glimpse.ledger_error.map(|problem| TroubleView::of_ledger(problem, glimpse.now));
+        let buses = glimpse.bus_troubles.iter().map(|trouble| TroubleView::of_bus(trouble, glimpse.now));
+        self.take_status(ledger.into_iter().chain(buses).collect(), &mut events);
         self.group_limits = glimpse.group_limits.into_iter().collect();
         self.take_relationships(glimpse.relationships);
         let open: BTreeSet<RunId> = glimpse.open.iter().map(|run| run.row.id).collect();
@@ -171,8 +179,26 @@ impl FleetOverview {
         }
         self.take_brokers(glimpse.brokers, &mut events);
         self.renew_starts();
+        self.take_delays(glimpse.start_delays);
         self.tell_relationships(&mut events);
         events
+    }
+
+    /// Takes the error of a look that failed. States stay as they were. Returns the events that tell of it.
+    pub fn take_failure(&mut self, problem: Problem, now: Moment) -> Vec<FleetEvent> {
+        let mut events = Vec::new();
+        self.seen = self.seen.max(now);
+        let others = self.status.troubles.iter().filter(|trouble| trouble.kind != TroubleKind::Ledger);
+        let troubles = [TroubleView::of_ledger(problem, self.seen)].into_iter().chain(others.cloned());
+        self.take_status(troubles.collect(), &mut events);
+        events
+    }
+
+    /// Takes what does not work.
+    fn take_status(&mut self, troubles: Vec<TroubleView>, events: &mut Vec<FleetEvent>) {
+        if self.status.replace(troubles) {
+            tell(events, "status", &self.status);
+        }
     }
 
     /// Takes relationships that were read behind `read_to`. Those between that are not among them are gone.
@@ -200,6 +226,7 @@ impl FleetOverview {
             }
             let entry = RelationshipEntry {
                 last_run: before.last_run,
+                delayed_start: before.delayed_start,
                 amount: before.amount,
                 ..RelationshipEntry::new(record, self.seen)
             };
@@ -378,6 +405,18 @@ impl FleetOverview {
             if entry.next_start.is_some_and(|start| start <= now) {
                 entry.next_start = entry.schedule.as_ref().and_then(|schedule| schedule.next_start(now));
                 self.changed.insert(entry.record.id);
+            }
+        }
+    }
+
+    /// Takes the starts that wait or were left out.
+    fn take_delays(&mut self, delays: Vec<(RelationshipId, StartDelayView)>) {
+        let mut delays: BTreeMap<_, _> = delays.into_iter().collect();
+        for (id, entry) in &mut self.relationships {
+            let delay = delays.remove(id);
+            if entry.delayed_start != delay {
+                entry.delayed_start = delay;
+                self.changed.insert(*id);
             }
         }
     }

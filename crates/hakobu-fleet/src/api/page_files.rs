@@ -16,17 +16,20 @@ const NO_PAGE: &str = "<!doctype html>
 <html lang=\"en\">
 <title>hakobu fleet</title>
 <h1>hakobu fleet</h1>
-<p>This program was built without the page. To build both, run <code>cargo xtask ui</code> and then \
-<code>cargo build --release</code>. Everything that the page does, <code>hakobu fleet</code> and the API do too: see \
+<p>This program was built without the page. <code>cargo xtask ui --program</code> builds both. Everything that the page does, <code>hakobu fleet</code> and the API do too: see \
 <a href=\"/api/v1/openapi.json\">the description of the API</a>.</p>
 </html>
 ";
 
 /// Returns a file of the page. What is no call and no file is an error.
 pub async fn page_file(uri: Uri, headers: HeaderMap) -> Response {
-    let path = if uri.path() == "/" { "/index.html" } else { uri.path() };
-    match FILES.iter().find(|(name, ..)| *name == path) {
-        Some(file) => answer(file, &headers),
+    file_among(FILES, uri.path(), &headers)
+}
+
+fn file_among(files: &[PageFile], path: &str, headers: &HeaderMap) -> Response {
+    let path = if path == "/" { "/index.html" } else { path };
+    match files.iter().find(|(name, ..)| *name == path) {
+        Some(file) => answer(file, headers),
         None if path == "/index.html" => {
             ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], NO_PAGE).into_response()
         }
@@ -69,5 +72,30 @@ fn content_type(name: &str) -> &'static str {
         Some("json") => "application/json",
         Some("txt") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(files: &[PageFile], path: &str) -> (StatusCode, String) {
+        let response = file_among(files, path, &HeaderMap::new());
+        let status = response.status();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let body = runtime.block_on(axum::body::to_bytes(response.into_body(), 1 << 20)).unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_program_without_the_page_names_the_one_command_that_builds_both() {
+        let (status, html) = shown(&[], "/");
+        assert_eq!(status, StatusCode::OK);
+        let commands: Vec<_> = html.match_indices("<code>cargo ").collect();
+        assert_eq!(commands.len(), 1, "{html}");
+        assert!(html.contains("<code>cargo xtask ui --program</code> builds both"), "{html}");
+        assert_eq!(shown(&[], "/assets/page.js").0, StatusCode::NOT_FOUND);
+        let file: PageFile = ("/index.html", b"page", b"");
+        assert_eq!(shown(&[file], "/"), (StatusCode::OK, "page".to_owned()));
     }
 }

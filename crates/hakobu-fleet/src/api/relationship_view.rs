@@ -16,6 +16,7 @@ use crate::run_request::{FleetRequest, RunOptions};
 use crate::schedule::{Schedule, ScheduleSetting};
 use crate::secret_bytes::SecretBytes;
 use crate::sent_credentials::{CREDENTIALS_PURPOSE, check_credentials};
+use crate::start_delay::StartDelayView;
 
 /// The state of a relationship: that of its run under way, or else of its last run. The first ones need somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -139,6 +140,9 @@ pub struct RelationshipSummary {
     pub last_run: Option<RunView>,
     /// The next start by the schedule, in milliseconds since 1970.
     pub next_start_ms: Option<u64>,
+    /// The start by the schedule that waits, or that was left out last; none from the next start on.
+    #[serde(default)]
+    pub delayed_start: Option<StartDelayView>,
     /// The schedule in words (English).
     pub schedule_words: Option<String>,
 }
@@ -160,6 +164,9 @@ pub struct RelationshipView {
     pub last_run: Option<RunView>,
     /// The next start by the schedule, in milliseconds since 1970.
     pub next_start_ms: Option<u64>,
+    /// The start by the schedule that waits, or that was left out last; none from the next start on.
+    #[serde(default)]
+    pub delayed_start: Option<StartDelayView>,
     /// The schedule in words (English).
     pub schedule_words: Option<String>,
 }
@@ -272,7 +279,7 @@ fn seal(secret: SecretText, keys: Option<&SealingKeys>) -> ApiResult<CredentialR
 }
 
 fn saved_notification(relationship: &Relationship) -> Option<NotificationSetting> {
-    relationship.notification.as_deref().and_then(|text| serde_json::from_str(text).ok())
+    relationship.notification.as_deref().and_then(|text| NotificationSetting::saved(text).ok())
 }
 
 fn to_json(value: &impl Serialize) -> ApiResult<String> {

@@ -356,6 +356,7 @@ fn view(state: &ApiState, id: RelationshipId) -> ApiResult<RelationshipView> {
         state: entry.state(),
         last_run: entry.last_run.clone(),
         next_start_ms: entry.next_start.map(|start| start.get()),
+        delayed_start: entry.delayed_start.clone(),
         schedule_words: entry.schedule_words.clone(),
     })
 }

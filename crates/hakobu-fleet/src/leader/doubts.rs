@@ -58,7 +58,9 @@ impl Leader {
 
     fn read_lists(&mut self) -> Result<()> {
         let open = self.ledger.open_runs()?;
-        self.plans = SchedulePlans::read(&mut *self.ledger, self.clock.moment())?;
+        let plans = SchedulePlans::read(&mut *self.ledger, self.clock.moment())?;
+        let before = std::mem::replace(&mut self.plans, plans);
+        self.plans.keep(before);
         self.doubts.runs.extend(open.into_iter().map(|row| row.id));
         self.doubts.lists = false;
         Ok(())

@@ -8,6 +8,7 @@ use crate::ids::{Moment, RelationshipId};
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::relationship::RelationshipRecord;
 use crate::schedule::Schedule;
+use crate::start_delay::StartDelay;
 
 /// The schedule of a relationship. It is kept as text, which is small, and parsed when something is due.
 pub(super) struct PlannedRelationship {
@@ -16,12 +17,22 @@ pub(super) struct PlannedRelationship {
     pub dealt_with: Moment,
     /// The moment before which nothing is due; `None` until something else changes.
     pub next: Option<Moment>,
+    /// The start that waits, or that was left out last; none from the next start on.
+    pub delay: Option<StartDelay>,
 }
 
 impl PlannedRelationship {
     /// Returns the schedule. It was readable when it was put here.
     pub fn schedule(&self) -> Option<Schedule> {
         Schedule::parse(&self.json).ok()
+    }
+
+    /// Takes over what was known of the same schedule.
+    fn keep(&mut self, before: Self) {
+        if self.json == before.json {
+            self.dealt_with = self.dealt_with.max(before.dealt_with);
+            self.delay = before.delay;
+        }
     }
 }
 
@@ -56,12 +67,26 @@ impl SchedulePlans {
         record: &RelationshipRecord,
         now: Moment,
     ) -> Result<()> {
-        self.planned.remove(&record.id);
+        let before = self.planned.remove(&record.id);
         let json = record.relationship.schedule.as_ref().filter(|json| Schedule::parse(json).is_ok());
         let Some(json) = json.cloned() else { return Ok(()) };
         let last = ledger.runs(Some(record.id), None, 1)?.first().map(|run| run.started);
         let dealt_with = record.changed.max(last.unwrap_or_default());
-        self.planned.insert(record.id, PlannedRelationship { json, dealt_with, next: Some(now) });
+        let mut plan = PlannedRelationship { json, dealt_with, next: Some(now), delay: None };
+        if let Some(before) = before {
+            plan.dealt_with = if plan.json == before.json { before.dealt_with } else { dealt_with };
+            plan.keep(before);
+        }
+        self.planned.insert(record.id, plan);
         Ok(())
+    }
+
+    /// Takes over what earlier plans knew beside the ledger.
+    pub(super) fn keep(&mut self, before: Self) {
+        for (id, before) in before.planned {
+            if let Some(plan) = self.planned.get_mut(&id) {
+                plan.keep(before);
+            }
+        }
     }
 }

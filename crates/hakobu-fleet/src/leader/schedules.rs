@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use hakobu_core::error::Result;
+use hakobu_core::error::{ErrorKind, Result};
 
 use super::schedule_plans::PlannedRelationship;
 use super::{Leader, Then};
-use crate::change::LedgerChange;
+use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::ids::{Moment, RelationshipId};
 use crate::run::NewRun;
 use crate::run_request::FleetRequest;
 use crate::schedule::StartDecision;
+use crate::start_delay::{DelayCause, StartDelay};
 use crate::unit::UnitWork;
 
 /// The time between two looks at what is due, in milliseconds.
@@ -56,7 +57,7 @@ impl Leader {
             run.is_blackout = schedule.is_some_and(|schedule| schedule.blackout_at(now).is_blackout);
             running.insert(id, run.row.id);
         }
-        let mut starts = Vec::new();
+        let (mut starts, mut delays) = (Vec::new(), Vec::new());
         for (id, planned) in &mut self.plans.planned {
             if planned.next.is_none_or(|next| next > now) {
                 continue;
@@ -66,26 +67,47 @@ impl Leader {
                 continue;
             };
             match schedule.decide(planned.dealt_with, now, running.contains_key(id)) {
-                StartDecision::Start(_) => {
+                StartDecision::Start(start) => {
                     // It is dealt with when the ledger has it.
                     planned.next = Some(now.plus_ms(RETRY_MS));
-                    starts.push(*id);
+                    starts.push((*id, start));
                 }
-                StartDecision::LeaveOut(_) => {
+                StartDecision::LeaveOut(start) => {
                     planned.dealt_with = now;
-                    planned.next = schedule.next_start(now);
+                    planned.next = schedule.next_planned(now);
+                    delays.push((*id, (start, true)));
                 }
-                StartDecision::Wait(until) => planned.next = until,
+                StartDecision::Delay(start, until) => {
+                    planned.next = until;
+                    delays.push((*id, (start, false)));
+                }
+                StartDecision::Wait(until) => {
+                    planned.next = until;
+                    planned.delay.take_if(|delay| !delay.is_left_out);
+                }
             }
         }
-        for id in starts {
-            if let Err(error) = self.start_scheduled(id, now) {
+        for (id, delay) in delays {
+            if let Err(error) = self.delay_start(id, delay, running.get(&id).copied()) {
+                self.ledger_error = Some(error);
+            }
+        }
+        for (id, planned) in starts {
+            let started = match self.start_scheduled(id, planned, now) {
+                Err(error) if matches!(error.kind, ErrorKind::Usage | ErrorKind::Unsupported) => {
+                    // It stays so until somebody changes the relationship.
+                    let cause = DelayCause::Refused(error.to_string());
+                    self.note_delay(id, StartDelay { planned, is_left_out: false, cause })
+                }
+                started => started,
+            };
+            if let Err(error) = started {
                 self.ledger_error = Some(error);
             }
         }
     }
 
-    fn start_scheduled(&mut self, id: RelationshipId, now: Moment) -> Result<()> {
+    fn start_scheduled(&mut self, id: RelationshipId, planned: Moment, now: Moment) -> Result<()> {
         let Some(record) = self.ledger.relationship(id)? else { return Ok(()) };
         let run = NewRun {
             relationship: Some(id),
@@ -94,9 +116,10 @@ impl Leader {
             started: now,
             units: vec![UnitWork::All],
         };
-        if self.run_into(&run).is_some() {
+        if let Some(other) = self.run_into(&run) {
             // It is asked for again soon, until the other run has ended.
-            return Ok(());
+            let cause = DelayCause::TargetInUse(other);
+            return self.note_delay(id, StartDelay { planned, is_left_out: false, cause });
         }
         let change = LedgerChange::StartRun(Box::new(run));
         change.check()?;
@@ -104,11 +127,16 @@ impl Leader {
         Ok(())
     }
 
-    /// Notes that a planned run has started, or could not because another one has not ended.
-    pub(super) fn has_started(&mut self, id: RelationshipId, at: Moment) {
+    /// Notes that a planned run has started. One that could not, because another one of the relationship began at this moment,
+    /// is decided about again.
+    pub(super) fn has_started(&mut self, id: RelationshipId, at: Moment, answer: &LedgerAnswer) {
+        if matches!(answer, LedgerAnswer::Refused(LedgerRefusal::RunOpen(_))) {
+            return;
+        }
         if let Some(planned) = self.plans.planned.get_mut(&id) {
             planned.dealt_with = planned.dealt_with.max(at);
-            planned.next = planned.schedule().and_then(|schedule| schedule.next_start(at));
+            planned.next = planned.schedule().and_then(|schedule| schedule.next_planned(at));
+            planned.delay = None;
         }
     }
 }

@@ -225,7 +225,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
         let record = self.tables.relationship(relationship)?;
         // One of a later version of the program is not understood here, and nobody is told.
         let setting = record.and_then(|record| record.relationship.notification);
-        let setting = setting.and_then(|json| NotificationSetting::parse(&json).ok());
+        let setting = setting.and_then(|json| NotificationSetting::understood(&json));
         Ok(setting.is_some_and(|setting| setting.tells(NotificationKind::of_outcome(end.outcome))))
     }
 

@@ -208,11 +208,11 @@ fn a_start_within_a_blackout_is_missed() {
     let decide = |missed: &str, now: &str| by(missed).decide(at(before), at(now), false);
     assert_eq!(
         decide("run_once", "2027-01-04T08:59:59Z"),
-        StartDecision::Wait(Some(at("2027-01-04T18:00:00Z")))
+        StartDecision::Wait(Some(at("2027-01-04T09:00:00Z")))
     );
     assert_eq!(
         decide("run_once", "2027-01-04T09:00:00Z"),
-        StartDecision::Wait(Some(at("2027-01-04T18:00:00Z")))
+        StartDecision::Delay(planned, Some(at("2027-01-04T18:00:00Z")))
     );
     assert_eq!(decide("run_once", "2027-01-04T18:00:00Z"), StartDecision::Start(planned));
     assert_eq!(decide("skip", "2027-01-04T09:00:00Z"), StartDecision::LeaveOut(planned));
@@ -223,7 +223,7 @@ fn runs_of_a_schedule_never_overlap() {
     let by = |missed| schedule(&format!(r#"{{"version":1,"cron":"0 * * * *","missed":"{missed}"}}"#));
     let (nine, ten) = (at("2027-01-04T09:00:00Z"), at("2027-01-04T10:00:00Z"));
     let later = at("2027-01-04T10:20:00Z");
-    assert_eq!(by("run_once").decide(nine, ten, true), StartDecision::Wait(None));
+    assert_eq!(by("run_once").decide(nine, ten, true), StartDecision::Delay(ten, None));
     assert_eq!(by("run_once").decide(nine, later, false), StartDecision::Start(ten));
     assert_eq!(by("skip").decide(nine, ten, true), StartDecision::LeaveOut(ten));
     let next = StartDecision::Wait(Some(at("2027-01-04T11:00:00Z")));

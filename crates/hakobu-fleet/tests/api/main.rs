@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+mod delays;
 mod events;
 mod http;
 mod lists;

@@ -51,6 +51,7 @@ fn calls() -> Vec<(&'static str, TokenRole, Value)> {
         ("GET /api/v1/audit", Admin, Value::Null),
         ("GET /api/v1/session", Viewer, Value::Null),
         ("GET /metrics", Viewer, Value::Null),
+        ("GET /api/v1/status", Viewer, Value::Null),
     ]
 }
 

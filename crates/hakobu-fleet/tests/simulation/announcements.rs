@@ -48,6 +48,20 @@ fn run_with_broker(world: &mut World) {
 }
 
 #[test]
+fn a_setting_of_an_earlier_version_tells_of_its_other_kinds() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    let mut queued = listen(&mut world);
+    let setting = r#"{"version":1,"kinds":["run_cancelled","credentials_expiring"],"mail_to":["a@b.org"]}"#;
+    save_with(&mut world, r#"{"version":1,"cron":"5 8 * * *"}"#, Some(setting));
+    assert_eq!(pass(&mut world, 6), [1]);
+    end(&mut world, 1);
+    assert_eq!(told(&mut queued).len(), 1);
+    // The ledger has it as well, until it is delivered.
+    world.kill_leader();
+    assert_eq!(told(&mut listen(&mut world)).len(), 1);
+}
+
+#[test]
 fn the_end_of_a_run_is_told_again_until_it_is_known_to_be_told() {
     let mut world = World::new(1, Box::new(MemoryLedger::default()));
     let mut queued = listen(&mut world);

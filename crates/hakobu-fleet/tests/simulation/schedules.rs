@@ -7,6 +7,9 @@ use hakobu_fleet::fleet_clock::FleetClock;
 use hakobu_fleet::ids::{RelationshipId, RunId};
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::relationship::Relationship;
+use hakobu_fleet::run::NewRun;
+use hakobu_fleet::start_delay::{DelayCause, StartDelay};
+use hakobu_fleet::unit::UnitWork;
 
 use super::world::{World, group};
 
@@ -90,4 +93,124 @@ fn nothing_is_leased_during_a_blackout() {
     world.clock.elapsed_ms.fetch_add(20 * MINUTE_MS, Ordering::Relaxed);
     pass(&mut world, 1);
     assert!(!rests(&mut world));
+}
+
+/// Returns the start that waits or was left out.
+fn delay(world: &mut World) -> Option<StartDelay> {
+    world.leader().start_delays().next().map(|(_, delay)| delay.clone())
+}
+
+/// Returns the actions of the schedule in the audit log, the first one first.
+fn records(world: &mut World) -> Vec<(String, String)> {
+    let records = world.leader().ledger().audit(None, 100).unwrap();
+    let of_schedule =
+        records.into_iter().rev().map(|record| record.entry).filter(|entry| entry.who == "schedule");
+    of_schedule.map(|entry| (entry.action, entry.detail)).collect()
+}
+
+/// Returns the delay of a start so many minutes after the beginning, which is at 08:00.
+fn delay_at(minute: u64, is_left_out: bool, cause: DelayCause) -> Option<StartDelay> {
+    let planned = hakobu_fleet::ids::Moment::new(1_800_000_000_000 + minute * MINUTE_MS).unwrap();
+    Some(StartDelay { planned, is_left_out, cause })
+}
+
+fn run_of(number: u64) -> RunId {
+    RunId::new(number).unwrap()
+}
+
+#[test]
+fn a_start_that_waits_for_the_run_before_tells_since_when() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    save(&mut world, r#"{"version":1,"cron":"*/10 * * * *"}"#);
+    assert_eq!(pass(&mut world, 15), [1]);
+    assert_eq!(delay(&mut world), None);
+    // The start of 08:20, and those that follow it.
+    for minutes in [10, 10, 10] {
+        pass(&mut world, minutes);
+        assert_eq!(delay(&mut world), delay_at(20, false, DelayCause::RunOpen(run_of(1))));
+    }
+    let told = "the start of 2027-01-15 08:20:00 UTC waits for the end of run 1, which is under way";
+    let record = || ("schedule.wait".to_owned(), told.to_owned());
+    assert_eq!(records(&mut world), [record()], "once, however many starts there are");
+    end(&mut world, 1);
+    assert_eq!(pass(&mut world, 1), [2, 1]);
+    assert_eq!(delay(&mut world), None);
+    assert_eq!(records(&mut world), [record()]);
+}
+
+#[test]
+fn a_start_that_is_left_out_is_told_until_the_next_one() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    save(&mut world, r#"{"version":1,"cron":"*/10 * * * *","missed":"skip"}"#);
+    assert_eq!(pass(&mut world, 25), [1]);
+    let left_out = |minute| delay_at(minute, true, DelayCause::RunOpen(run_of(1)));
+    assert_eq!(delay(&mut world), left_out(20));
+    pass(&mut world, 10);
+    assert_eq!(delay(&mut world), left_out(30));
+    end(&mut world, 1);
+    assert_eq!(pass(&mut world, 3), [1]);
+    assert_eq!(delay(&mut world), left_out(30), "it is told after the run as well");
+    let records = records(&mut world);
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0].0, "schedule.leave_out");
+    assert!(records[0].1.ends_with("08:20:00 UTC was left out, as run 1 was under way"), "{records:?}");
+    // Another leader finds the reason in the history.
+    world.restart_leader(0);
+    assert_eq!(pass(&mut world, 1), [1]);
+    assert_eq!(delay(&mut world), left_out(30));
+    assert_eq!(pass(&mut world, 5), [2, 1]);
+    assert_eq!(delay(&mut world), None);
+}
+
+#[test]
+fn a_control_plane_that_was_away_tells_what_it_missed() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    save(&mut world, r#"{"version":1,"cron":"*/10 * * * *","missed":"skip"}"#);
+    pass(&mut world, 1);
+    world.restart_leader(0);
+    world.clock.elapsed_ms.fetch_add(14 * MINUTE_MS, Ordering::Relaxed);
+    assert!(pass(&mut world, 1).is_empty());
+    assert_eq!(delay(&mut world), delay_at(10, true, DelayCause::Away));
+}
+
+#[test]
+fn a_start_into_a_target_in_use_tells_which_run_it_waits_for() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    let run = NewRun {
+        relationship: None,
+        group: group(),
+        request: r#"{"sources":["/other"],"target":"/b/below"}"#.to_owned(),
+        started: world.clock.moment(),
+        units: vec![UnitWork::All],
+    };
+    let leader = world.leader();
+    leader.change(LedgerChange::StartRun(Box::new(run)), Box::new(|answer| drop(answer.unwrap())));
+    leader.flush();
+    save(&mut world, r#"{"version":1,"cron":"*/10 * * * *"}"#);
+    assert!(pass(&mut world, 25).is_empty());
+    assert_eq!(delay(&mut world), delay_at(10, false, DelayCause::TargetInUse(run_of(1))));
+    let told = records(&mut world);
+    assert!(
+        told.len() == 1 && told[0].1.contains("waits for the end of run 1, which copies to this"),
+        "{told:?}"
+    );
+    end(&mut world, 1);
+    assert_eq!(pass(&mut world, 1), [2]);
+    assert_eq!(delay(&mut world), None);
+}
+
+#[test]
+fn a_start_within_a_blackout_is_told() {
+    for (missed, is_left_out) in [("run_once", false), ("skip", true)] {
+        let mut world = World::new(1, Box::new(MemoryLedger::default()));
+        let blackout = r#""blackouts":[{"from":"08:05","to":"08:30"}]"#;
+        save(&mut world, &format!(r#"{{"version":1,"cron":"10 * * * *",{blackout},"missed":"{missed}"}}"#));
+        assert!(pass(&mut world, 15).is_empty());
+        assert_eq!(delay(&mut world), delay_at(10, is_left_out, DelayCause::Blackout), "{missed}");
+        let runs = pass(&mut world, 16);
+        assert_eq!(
+            (runs.len(), delay(&mut world).is_none()),
+            if is_left_out { (0, false) } else { (1, true) }
+        );
+    }
 }

@@ -117,13 +117,18 @@ fn a_ledger_that_cannot_be_written_is_told_until_it_can() {
         world.leader().change(change, Box::new(|_| {}));
         world.leader().flush();
     };
+    let state = |world: &mut World| world.leader().ledger_error().map(|error| error.kind);
     one_in.store(1, Ordering::Relaxed);
     try_change(&mut world);
-    // It can be read again, which does not mean that there is space.
-    one_in.store(0, Ordering::Relaxed);
+    assert_eq!(state(&mut world), Some(ErrorKind::NoSpace));
     world.clock.elapsed_ms.fetch_add(5_000, Ordering::Relaxed);
     world.leader().tick();
-    assert_eq!(world.leader().ledger_error().map(|error| error.kind), Some(ErrorKind::NoSpace));
+    assert_eq!(state(&mut world), Some(ErrorKind::NoSpace), "a trial fails as well");
+    // It can be read again, and a change that is refused writes nothing: neither means that there is space.
+    one_in.store(0, Ordering::Relaxed);
     try_change(&mut world);
-    assert_eq!(world.leader().ledger_error(), None);
+    assert_eq!(state(&mut world), Some(ErrorKind::NoSpace));
+    world.clock.elapsed_ms.fetch_add(5_000, Ordering::Relaxed);
+    world.leader().tick();
+    assert_eq!(state(&mut world), None, "nobody had to ask for anything");
 }

@@ -107,11 +107,16 @@ impl World {
 
     /// Kills the leader, and starts another one with the ledger. The other one's calendar may differ.
     pub fn kill_leader(&mut self) {
-        let ledger = self.leader.take().unwrap().into_ledger();
         let skew_ms = self.dice.roll(7_200_000);
+        self.restart_leader(skew_ms);
+        self.kills += 1;
+    }
+
+    /// Starts another leader with the ledger, whose calendar differs by so much from that of the first one.
+    pub fn restart_leader(&mut self, skew_ms: u64) {
+        let ledger = self.leader.take().unwrap().into_ledger();
         self.clock.skew_ms.store(skew_ms, Ordering::Relaxed);
         self.leader = Some(leader(ledger, self.clock.clone()));
-        self.kills += 1;
     }
 }
 

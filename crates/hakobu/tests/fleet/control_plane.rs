@@ -1,5 +1,6 @@
 //! `hakobu serve`, and its interface as a client sees it.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -41,19 +42,35 @@ impl TestControlPlane {
 
     /// Runs `hakobu fleet`, with words that are divided by spaces. Returns its exit code, and what it shows.
     pub fn fleet(&self, line: &str) -> (i32, String) {
+        self.fleet_by(&line.split(' ').collect::<Vec<_>>(), &[])
+    }
+
+    /// Runs `hakobu fleet` with words that may have spaces, and variables of its environment.
+    pub fn fleet_by(&self, words: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
         let mut command = Command::new(HAKOBU);
         for name in ["LC_ALL", "LC_MESSAGES", "LANG"] {
             command.env_remove(name);
         }
         command
             .arg("fleet")
-            .args(line.split(' '))
+            .args(words)
+            .envs(variables.iter().copied())
             .env("HAKOBU_FLEET_URL", self.client.server())
             .env("HAKOBU_FLEET_TOKEN", &self.token)
             .env("HAKOBU_SETTINGS", "none");
         let output = command.output().unwrap();
         let shown = [output.stdout, output.stderr].concat();
         (output.status.code().unwrap(), String::from_utf8_lossy(&shown).into_owned())
+    }
+
+    /// Returns what it has written.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Returns the address at which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.client.server().trim_start_matches("http://").parse().unwrap()
     }
 
     /// Kills it.
@@ -93,6 +110,12 @@ impl TestControlPlane {
 
     pub fn run(&self, run: u64) -> Value {
         self.client.get(&format!("/api/v1/runs/{run}")).unwrap()
+    }
+
+    /// Returns what does not work.
+    pub fn troubles(&self) -> Vec<Value> {
+        let status: Value = self.client.get("/api/v1/status").unwrap();
+        status["troubles"].as_array().unwrap().clone()
     }
 
     /// Limits the operations of all brokers that work on a run, or of a group.

@@ -28,3 +28,20 @@ fn the_page_has_words_for_each_loss() {
         }
     }
 }
+
+#[test]
+fn the_page_listens_to_each_event_that_the_control_plane_sends() {
+    let mut names = std::collections::BTreeSet::new();
+    for file in ["overview", "state"] {
+        let code = read(format!("crates/hakobu-fleet/src/api/{file}.rs"));
+        for begin in ["tell(events, \"", "FleetEvent { name: \""] {
+            let found = code.split(begin).skip(1).filter_map(|rest| rest.split('"').next());
+            names.extend(found.map(str::to_owned));
+        }
+    }
+    assert!(names.contains("status") && names.contains("reset") && names.len() >= 6, "{names:?}");
+    let listened = read("ui/src/lib/events.ts");
+    for name in names {
+        assert!(listened.contains(&format!("'{name}'")), "events.ts lacks {name}");
+    }
+}

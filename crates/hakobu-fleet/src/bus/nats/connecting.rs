@@ -107,7 +107,7 @@ fn kind_words(kind: &str) -> String {
     }
 }
 
-fn login_words() -> String {
+pub(super) fn login_words() -> String {
     "the server refuses the user or the password".to_owned()
 }
 

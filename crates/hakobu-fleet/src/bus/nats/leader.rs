@@ -11,10 +11,11 @@ use tokio::sync::{mpsc, watch};
 use super::connecting::{LinkForm, connect};
 use super::group_task::GroupTask;
 use super::link::{LinkObserver, NatsLink, NatsState};
+use super::link_error::link_error;
 use super::offer_stream::{OfferStream, SharedPlace};
 use super::settings::NatsSettings;
 use super::{random_number, runtime, subjects};
-use crate::bus::{CallSink, LeaderBus};
+use crate::bus::{BusTrouble, CallSink, LeaderBus};
 use crate::names::GroupName;
 
 /// The maximum number of offers of a group that wait to be published. Further ones are made again.
@@ -103,6 +104,13 @@ impl LeaderBus for NatsLeaderBus {
             // One that does not fit is made again.
             let _is_full = end.offers.try_send(offer);
         }
+    }
+
+    fn troubles(&self) -> Vec<BusTrouble> {
+        let trouble = |(group, end): (&GroupName, &GroupEnd)| {
+            Some(BusTrouble { group: group.clone(), error: link_error(&end.link)? })
+        };
+        self.groups.iter().filter_map(trouble).collect()
     }
 }
 

@@ -41,6 +41,11 @@ impl NatsLink {
         }
     }
 
+    /// Returns the servers, for people.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
     /// Returns the state.
     pub fn state(&self) -> NatsState {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The maximum number of offers that are published before their acknowledgements are looked at.
 const AT_ONCE: usize = 16;
 /// The beginning of the words for trouble with the stream.
-const TROUBLE: &str = "offers are not possible, and brokers ask without them";
+pub(super) const NO_OFFERS: &str = "offers are not possible, and brokers ask without them";
 
 /// The place of the offers, as soon as it is there.
 pub(super) type SharedPlace = Arc<Mutex<Option<OfferPlace>>>;
@@ -59,7 +59,7 @@ impl OfferStream {
             }
             match self.make(&context, &client).await {
                 Ok(place) => {
-                    self.link.trouble_is_over(|words| words.starts_with(TROUBLE));
+                    self.link.trouble_is_over(|words| words.starts_with(NO_OFFERS));
                     let stream = place.stream.clone();
                     self.set_place(Some(place));
                     if self.publish(&context, &stream, &mut offers, &mut leading).await.is_none() {
@@ -69,7 +69,7 @@ impl OfferStream {
                 }
                 Err(words) => {
                     if self.link.client().is_some() {
-                        self.link.has_trouble(&format!("{TROUBLE}: {words}"));
+                        self.link.has_trouble(&format!("{NO_OFFERS}: {words}"));
                     }
                     // Offers that wait are old by then.
                     while offers.try_recv().is_ok() {}

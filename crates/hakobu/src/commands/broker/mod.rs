@@ -2,7 +2,6 @@
 
 pub mod arguments;
 mod health;
-mod log;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +17,7 @@ use hakobu_fleet::sent_credentials::CredentialReader;
 use hakobu_fleet::worker::{BrokerWorker, RangeSizes, WorkerSettings};
 
 use self::arguments::BrokerArguments;
-use self::log::BrokerLog;
+use crate::commands::shared::process_log::{LoggedProcess, ProcessLog};
 use crate::{exit, signals};
 
 /// The time between two looks at whether the broker has to stop.
@@ -28,23 +27,29 @@ const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs a broker until it is asked to end; returns the exit code.
 pub fn broker(typed: &BrokerArguments) -> u8 {
-    match run(typed) {
+    let named =
+        broker_name(typed.name.as_deref()).and_then(|name| Ok((name, GroupName::new(typed.group.clone())?)));
+    let (name, group) = match named {
+        Ok(named) => named,
+        Err(error) => return exit::errors(&[error]),
+    };
+    let process = LoggedProcess::Broker { broker: name.to_string(), group: group.to_string() };
+    let log = Arc::new(ProcessLog::new(typed.json, process));
+    match run(typed, (name, group), &log) {
         Ok(()) => 0,
-        Err(error) => exit::errors(&[error]),
+        Err(error) => log.fail(&error),
     }
 }
 
-fn run(typed: &BrokerArguments) -> Result<()> {
+fn run(typed: &BrokerArguments, (name, group): (BrokerName, GroupName), log: &Arc<ProcessLog>) -> Result<()> {
     if typed.nats.nats.is_none() {
         let error =
             Error::new(ErrorKind::Usage, "starting a broker", "it is not said where the control plane is");
         return Err(error.hint("name the servers of NATS with --nats"));
     }
     let settings = typed.nats.options().check()?;
-    let (name, group) = (broker_name(typed.name.as_deref())?, GroupName::new(typed.group.clone())?);
     let (ending, stopping) =
         signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
-    let log = Arc::new(BrokerLog::new(typed.json, name.as_str(), group.as_str()));
     let version = env!("CARGO_PKG_VERSION");
     log.note(&format!("broker {name} of group {group}, hakobu {version}"));
     let bus = Arc::new(NatsBrokerBus::start(settings, group.clone(), name.clone(), log.clone())?);
@@ -68,7 +73,7 @@ fn run(typed: &BrokerArguments) -> Result<()> {
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            drain(&log, (&ending, &stopping), &has_ended, Duration::from_secs(typed.drain_seconds));
+            drain(log, (&ending, &stopping), &has_ended, Duration::from_secs(typed.drain_seconds));
         });
         worker.run();
         has_ended.store(true, Ordering::Release);
@@ -91,7 +96,7 @@ fn wait_for_connection(bus: &NatsBrokerBus, ending: &AtomicBool) {
 
 /// Has the broker give its work back if it does not finish in time.
 fn drain(
-    log: &BrokerLog,
+    log: &ProcessLog,
     (ending, stopping): (&AtomicBool, &AtomicBool),
     has_ended: &AtomicBool,
     limit: Duration,

@@ -40,6 +40,10 @@ pub struct FleetArguments {
 pub enum FleetVerb {
     /// Keep the address of a control plane and a token for further commands
     Login(LoginToFleet),
+    /// Show what of the control plane does not work, and why
+    ///
+    /// The exit code is 0 if everything works, and 1 otherwise. The lists of other commands warn of it
+    Status,
     /// List, add, show, change or remove relationships
     #[command(disable_help_subcommand = true)]
     Relationships {
@@ -217,8 +221,11 @@ pub struct RelationshipSettings {
     /// Leave out starts that were missed, instead of making up for them once
     #[arg(long)]
     pub skip_missed: bool,
+    /// Make up once for starts that were missed [default]
+    #[arg(long, conflicts_with = "skip_missed")]
+    pub run_missed: bool,
     /// File with the whole schedule as JSON, with blackout windows
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "time_zone", "skip_missed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "time_zone", "skip_missed", "run_missed"])]
     pub schedule_file: Option<PathBuf>,
     /// Limit of the rate over all brokers, such as 20M (bytes per second)
     #[arg(long, value_name = "RATE")]

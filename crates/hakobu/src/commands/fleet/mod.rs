@@ -10,11 +10,12 @@ mod printing;
 mod relationships;
 mod request;
 mod run_verbs;
+mod status;
 mod watching;
 
 use hakobu_core::error::Result;
 
-use self::arguments::{FleetArguments, FleetVerb, RunVerbs};
+use self::arguments::{BrokersVerb, FleetArguments, FleetVerb, RelationshipsVerb, RunVerbs};
 use crate::{exit, output};
 
 /// Carries out an action; returns the exit code.
@@ -30,6 +31,7 @@ fn act(typed: &FleetArguments) -> Result<u8> {
     let client = || typed.connection.client();
     let text = match &typed.verb {
         FleetVerb::Login(login) => return login::login(login, &typed.connection).map(|()| 0),
+        FleetVerb::Status => return status::status(&client()?, json),
         FleetVerb::Run { verb: RunVerbs::Watch { id } } => return watching::watch(&client()?, *id, json),
         FleetVerb::Run { verb: RunVerbs::Start(start) } => return watching::start(&client()?, start, json),
         FleetVerb::Run { verb } => run_verbs::run(&client()?, verb, json)?,
@@ -39,5 +41,20 @@ fn act(typed: &FleetArguments) -> Result<u8> {
         FleetVerb::Tokens { verb } => access::tokens(&client()?, verb, json)?,
         FleetVerb::Audit(audit) => access::audit(&client()?, audit, json)?,
     };
+    if shows_states(&typed.verb) {
+        status::warn(&client()?);
+    }
     Ok(output::print(text.as_bytes()))
+}
+
+/// Returns true for a command that shows states, which are those of before if the control plane does not work.
+fn shows_states(verb: &FleetVerb) -> bool {
+    match verb {
+        FleetVerb::Relationships { verb } => {
+            matches!(**verb, RelationshipsVerb::List(_) | RelationshipsVerb::Show { .. })
+        }
+        FleetVerb::Run { verb } => matches!(verb, RunVerbs::List { .. } | RunVerbs::Show { .. }),
+        FleetVerb::Brokers { verb } => matches!(verb, BrokersVerb::List { .. }),
+        _ => false,
+    }
 }

@@ -67,7 +67,10 @@ fn table_in<const N: usize>(
 /// # Errors
 /// None that is known; serialising could fail.
 pub(super) fn json_lines<T: Serialize>(items: &[T]) -> Result<String> {
-    let lines = items.iter().map(|item| one_line(item).map_err(|error| Error::io("writing JSON", &error)));
+    let lines = items.iter().map(|item| {
+        let line = one_line(item).map_err(|error| Error::io("writing JSON", &error))?;
+        Ok(format!("{line}\n"))
+    });
     lines.collect()
 }
 
@@ -132,6 +135,11 @@ pub(super) fn name_of(state: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_item_of_a_list_has_a_line() {
+        assert_eq!(json_lines(&["a", "b\n"]).unwrap(), "\"a\"\n\"b\\n\"\n");
+    }
 
     #[test]
     fn columns_stand_below_each_other_and_names_do_no_harm() {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::path::lossy;
 use hakobu_fleet::api::fleet_view::GroupView;
 use hakobu_fleet::api::listing::ListPage;
 use hakobu_fleet::api::relationship_view::{
@@ -11,13 +12,15 @@ use hakobu_fleet::api::relationship_view::{
 use hakobu_fleet::api::relationships::ScheduleStarts;
 use hakobu_fleet::client::{FleetClient, with_query};
 use hakobu_fleet::schedule::{MissedStart, SCHEDULE_VERSION, ScheduleSetting};
+use hakobu_fleet::start_delay::StartDelayView;
 
 use super::arguments::{ListArguments, RelationshipSettings, RelationshipsVerb};
 use super::connection::read_file;
 use super::limits::read_limits;
 use super::printing::{NOTHING, field, json_lines, json_object, state_name, table, text, time};
 use super::request::request;
-use crate::{messages, output};
+use crate::language::Language;
+use crate::{messages, output, translation};
 
 /// The maximum number of relationships that are listed.
 const LISTED_MAX: usize = 100_000;
@@ -127,7 +130,20 @@ fn list(client: &FleetClient, typed: &ListArguments, json: bool) -> Result<Strin
             text(&one.target),
         ]
     });
-    Ok(table(["NAME", "GROUP", "STATE", "RUN", "STARTED", "NEXT START", "SOURCE", "TARGET"], rows))
+    let mut shown =
+        table(["NAME", "GROUP", "STATE", "RUN", "STARTED", "NEXT START", "SOURCE", "TARGET"], rows);
+    let late = found.iter().filter_map(|one| Some((lossy(one.name.as_bytes()), one.delayed_start.as_ref()?)));
+    let late: String = late.map(|(name, delay)| format!("{name}: {}\n", late_start(delay))).collect();
+    if !late.is_empty() {
+        shown.push_str(&format!("\n{late}"));
+    }
+    Ok(shown)
+}
+
+/// Describes a start by schedule that waits or was left out.
+fn late_start(delay: &StartDelayView) -> String {
+    let words = format!("the start of {} {}", time(Some(delay.planned_ms)), lossy(delay.message.as_bytes()));
+    translation::text(Language::from_environment(), &words).into_owned()
 }
 
 /// Returns the relationship with a name.
@@ -164,13 +180,16 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
         Some("") => input.schedule = None,
         Some(cron) => {
             let before = input.schedule.take();
-            let zone = before.as_ref().map_or_else(|| "UTC".to_owned(), |before| before.time_zone.clone());
-            input.schedule = Some(ScheduleSetting {
-                version: SCHEDULE_VERSION,
-                cron: cron.to_owned(),
-                time_zone: zone,
-                blackouts: before.map(|before| before.blackouts).unwrap_or_default(),
-                missed: MissedStart::default(),
+            // The rest stays as it is.
+            input.schedule = Some(match before {
+                Some(before) => ScheduleSetting { cron: cron.to_owned(), ..before },
+                None => ScheduleSetting {
+                    version: SCHEDULE_VERSION,
+                    cron: cron.to_owned(),
+                    time_zone: "UTC".to_owned(),
+                    blackouts: Vec::new(),
+                    missed: MissedStart::default(),
+                },
             });
         }
         None => {}
@@ -180,8 +199,12 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
         (None, Some(_)) => return Err(wrong("--time-zone: there is no schedule".to_owned())),
         (_, None) => {}
     }
-    if let Some(schedule) = input.schedule.as_mut().filter(|_| typed.skip_missed) {
-        schedule.missed = MissedStart::Skip;
+    if let Some(schedule) = &mut input.schedule {
+        match (typed.skip_missed, typed.run_missed) {
+            (true, _) => schedule.missed = MissedStart::Skip,
+            (_, true) => schedule.missed = MissedStart::RunOnce,
+            _ => {}
+        }
     }
     let limits = read_limits(
         (typed.limit_rate.as_deref(), typed.limit_operations),
@@ -242,5 +265,6 @@ fn shown(view: &RelationshipView, json: bool) -> Result<String> {
         ("last run", last.map_or_else(|| NOTHING.to_owned(), |run| run.id.to_string())),
         ("changed", time(Some(view.changed_ms))),
     ];
-    Ok(rows.iter().map(|(name, value)| field(name, 11, value)).collect())
+    let late = view.delayed_start.as_ref().map(|delay| ("late start", late_start(delay)));
+    Ok(rows.into_iter().chain(late).map(|(name, value)| field(name, 11, &value)).collect())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::commands::shared::headings::{FLEET, NATS};
+use crate::commands::shared::headings::{FLEET, NATS, OUTPUT};
 use crate::commands::shared::nats::NatsArguments;
 
 /// The text below the help.
@@ -114,6 +114,10 @@ pub struct ServeArguments {
     /// Secrets are sealed with it from the next start on. Those before it open as long as their keys stay in the file
     #[arg(long, hide_short_help = true, conflicts_with_all = ["backup", "restore"])]
     pub rotate_key: bool,
+
+    /// Print JSON objects instead of lines
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
 
     /// The servers of NATS.
     #[command(flatten)]

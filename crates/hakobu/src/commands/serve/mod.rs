@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use hakobu_agent::machine;
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::event::{Event, Observer};
 use hakobu_fleet::bus::nats::groups_file::groups;
 use hakobu_fleet::bus::nats::leader::NatsGroup;
 use hakobu_fleet::bus::nats::random_number;
@@ -28,33 +27,26 @@ use hakobu_fleet::tls_listener::may_do_without_tls;
 use hakobu_fleet::worker::WorkerSettings;
 
 use self::arguments::ServeArguments;
+use crate::commands::shared::process_log::{LoggedProcess, ProcessLog};
 use crate::fleet_errands::LocalErrands;
 use crate::fleet_reader::FleetReader;
-use crate::{exit, messages, output, signals};
+use crate::signals;
 
 /// The time for which a unit runs before it is asked to give something away.
 const SPLIT_AFTER: Duration = Duration::from_millis(500);
 
-/// Shows notices as lines on standard error.
-struct NoticeLines;
-
-impl Observer for NoticeLines {
-    fn event(&self, event: Event) {
-        if let Event::Notice { words } = event {
-            output::tell_translated(&messages::note(&words));
-        }
-    }
-}
-
 /// Runs a control plane until it is asked to end; returns the exit code.
 pub fn serve(typed: &ServeArguments) -> u8 {
-    match run(typed) {
+    let name = typed.name.clone().unwrap_or_else(|| machine::facts().host_name);
+    let log =
+        Arc::new(ProcessLog::new(typed.json, LoggedProcess::ControlPlane { control_plane: name.clone() }));
+    match run(typed, name, &log) {
         Ok(()) => 0,
-        Err(error) => exit::errors(&[error]),
+        Err(error) => log.fail(&error),
     }
 }
 
-fn run(typed: &ServeArguments) -> Result<()> {
+fn run(typed: &ServeArguments, name: String, log: &Arc<ProcessLog>) -> Result<()> {
     let database = typed.ledger.as_deref().map(LedgerPlace::parse).transpose()?;
     let folder = DataFolder::open(&data_path(typed.data.as_deref())?)?;
     let place = database.unwrap_or_else(|| LedgerPlace::Directory(folder.path().to_owned()));
@@ -62,7 +54,7 @@ fn run(typed: &ServeArguments) -> Result<()> {
         return place.back_up(to);
     }
     if let Some(from) = &typed.restore {
-        return restore(&place, from);
+        return restore(&place, from, log);
     }
     if typed.rotate_key {
         let file = typed.key_file.clone().unwrap_or_else(|| folder.key_file());
@@ -82,7 +74,7 @@ fn run(typed: &ServeArguments) -> Result<()> {
     let leader = LeaderSettings { lease, split_after: SPLIT_AFTER, key: keys.lease_key()? };
     let settings = ServiceSettings {
         place,
-        name: typed.name.clone().unwrap_or_else(|| machine::facts().host_name),
+        name,
         leader,
         listen: typed.listen,
         tls: typed.tls_certificate.clone().zip(typed.tls_key.clone()),
@@ -94,7 +86,7 @@ fn run(typed: &ServeArguments) -> Result<()> {
     let parts = ServiceParts {
         reader: Arc::new(FleetReader),
         errands: Arc::new(LocalErrands),
-        observer: Arc::new(NoticeLines),
+        observer: log.clone(),
     };
     let (ending, _) =
         signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
@@ -102,7 +94,7 @@ fn run(typed: &ServeArguments) -> Result<()> {
 }
 
 /// Makes the ledger from a backup, which has no key file.
-fn restore(place: &LedgerPlace, from: &Path) -> Result<()> {
+fn restore(place: &LedgerPlace, from: &Path, log: &ProcessLog) -> Result<()> {
     let from = (from != Path::new("-")).then_some(from);
     place.restore(from, MachineClock.moment())?;
     let keys: Vec<String> = keys_of_secrets(&mut *place.reader()?)?.into_iter().collect();
@@ -112,7 +104,7 @@ fn restore(place: &LedgerPlace, from: &Path) -> Result<()> {
              these secrets again",
             keys.join(", ")
         );
-        output::tell_translated(&messages::note(&words));
+        log.note(&words);
     }
     Ok(())
 }

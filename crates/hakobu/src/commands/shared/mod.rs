@@ -9,5 +9,6 @@ pub mod limits;
 pub mod login;
 pub(crate) mod looking;
 pub mod nats;
+pub(crate) mod process_log;
 pub mod rules;
 pub mod store;
