@@ -7,6 +7,10 @@ mod credentials;
 mod draining;
 mod faults;
 mod large_files;
+#[path = "../../../hakobu-fleet/tests/copies/lease_watch.rs"]
+mod lease_watch;
+mod lost_ledgers;
+mod lost_messages;
 mod processes;
 mod relay;
 mod secret_search;
