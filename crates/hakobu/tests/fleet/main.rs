@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
+mod authority;
 mod control_plane;
 mod credentials;
 mod draining;
+mod encryption;
 mod faults;
 mod large_files;
 #[path = "../../../hakobu-fleet/tests/copies/lease_watch.rs"]
