@@ -40,8 +40,8 @@ pub struct SeenLease {
 struct SeenLeases {
     looks: u64,
     now: Vec<SeenLease>,
-    /// The first look at each epoch of each unit.
-    first: BTreeMap<(u64, u64), Instant>,
+    /// The first look at each epoch of each unit, and the broker that had it then.
+    first: BTreeMap<(u64, u64), (Instant, Option<String>)>,
 }
 
 /// Looks at the units of a ledger again and again.
@@ -89,7 +89,8 @@ impl LeaseWatch {
                 if let Some(now) = look() {
                     let mut seen = lock(&into);
                     for lease in &now {
-                        seen.first.entry((lease.unit, lease.epoch)).or_insert_with(Instant::now);
+                        let first = seen.first.entry((lease.unit, lease.epoch));
+                        first.or_insert_with(|| (Instant::now(), lease.broker.clone()));
                     }
                     seen.looks += 1;
                     seen.now = now;
@@ -115,6 +116,14 @@ impl LeaseWatch {
         self.leases().into_iter().filter(|lease| lease.broker.as_deref() == Some(broker)).collect()
     }
 
+    /// Returns the leases that a broker has or had.
+    pub fn all_leases_of(&self, broker: &str) -> Vec<SeenLease> {
+        let seen = lock(&self.seen);
+        let of_broker = seen.first.iter().filter(|(_, (_, by))| by.as_deref() == Some(broker));
+        let lease = |(unit, epoch): (u64, u64)| SeenLease { unit, epoch, broker: Some(broker.to_owned()) };
+        of_broker.map(|(key, _)| lease(*key)).collect()
+    }
+
     /// Waits until a broker has a lease. Returns it.
     pub fn wait_for_lease(&self) -> SeenLease {
         self.wait("a lease", |seen| seen.now.iter().find(|lease| lease.broker.is_some()).cloned())
@@ -124,7 +133,7 @@ impl LeaseWatch {
     pub fn wait_for_next_lease(&self, lease: &SeenLease) -> (Instant, Option<SeenLease>) {
         self.wait("another lease of the unit", |seen| {
             let mut later = seen.first.range((lease.unit, lease.epoch + 1)..=(lease.unit, u64::MAX));
-            let (_, at) = later.find(|((_, epoch), _)| epoch % 2 == 1)?;
+            let (_, (at, _)) = later.find(|((_, epoch), _)| epoch % 2 == 1)?;
             Some((*at, seen.now.iter().find(|now| now.unit == lease.unit).cloned()))
         })
     }
@@ -133,7 +142,7 @@ impl LeaseWatch {
     pub fn returned_at(&self, lease: &SeenLease) -> Option<Instant> {
         let seen = lock(&self.seen);
         let mut later = seen.first.range((lease.unit, lease.epoch + 1)..=(lease.unit, u64::MAX));
-        later.next().map(|(_, at)| *at)
+        later.next().map(|(_, (at, _))| *at)
     }
 
     /// Returns the number of times that each unit was returned without being committed, if it was.

@@ -110,8 +110,8 @@ fn a_server_that_is_killed_and_started_again_costs_time_only() {
     let mut run = NatsRun::start(&server.url());
     run.wait_for_units(2);
     server.kill();
-    run.note_leases();
     std::thread::sleep(Duration::from_secs(2));
+    run.note_leases();
     server.restart().unwrap();
     run.finish();
 }
@@ -162,13 +162,13 @@ fn one_of_three_servers_is_killed_and_all_three() {
     let mut run = NatsRun::start(&urls.join(","));
     run.wait_for_units(1);
     servers[0].kill();
-    run.note_leases();
     std::thread::sleep(Duration::from_secs(1));
+    run.note_leases();
     servers[0].restart().unwrap();
     run.wait_for_units(4);
     servers.iter_mut().for_each(NatsServer::kill);
-    run.note_leases();
     std::thread::sleep(Duration::from_secs(1));
+    run.note_leases();
     for server in &mut servers {
         server.restart().unwrap();
     }

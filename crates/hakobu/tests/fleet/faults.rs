@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::nats::NatsConfiguration;
 use hakobu_testkit::random::Random;
+use hakobu_testkit::sshd::no_root;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -52,11 +53,12 @@ fn brokers_killed_at_random_moments_cost_the_work_of_their_units() {
         let victim = &mut names[random.below(3)];
         fleet.broker(victim).kill();
         let killed = Instant::now();
-        let had = watch.leases_of(victim);
         let successor = format!("b{}", kill + 3);
         fleet.add_broker(&successor);
         let victim = std::mem::replace(victim, successor);
         pause(&mut random, SHOWN_AFTER_MS, 2000);
+        // What it asked for last has arrived, and the leases go on.
+        let had = watch.leases_of(&victim);
         if !had.is_empty() {
             // Those that it told of last, and those since then: it tells twice a second, and each takes two operations or more.
             begun += lanes_of(&fleet.control.run(run), &victim, "entries_done") + u64::from(OPERATIONS / 4);
@@ -144,6 +146,9 @@ fn a_stopped_broker_does_no_harm_when_it_wakes() {
 
 /// Cuts a broker off for so long, and lets it come back.
 fn cut_off(lease_seconds: u32, away: Duration, operations_per_second: u32) {
+    if no_root() {
+        return;
+    }
     let link = Link::up(LinkSettings::default()).unwrap();
     let mut fleet = SmallFleet::start(lease_seconds, 1);
     let watch = fleet.watch_leases();
@@ -153,14 +158,15 @@ fn cut_off(lease_seconds: u32, away: Duration, operations_per_second: u32) {
     let run = fleet.start_within(&operations(Some(operations_per_second)));
     fleet.wait_for_work(run, "far");
     link.cut();
-    let lost = watch.leases_of("far");
+    assert!(!watch.leases_of("far").is_empty());
     sleep(away);
     fleet.control.wait_for_run(run, "the end of a lease", |view| entries_of(view, "far") == 0);
     assert!(watch.leases_of("far").is_empty());
     link.mend();
     wait_until("a refusal", SOON, || fleet.broker("far").log().contains(LOST));
     fleet.wait_for_work(run, "far");
-    fleet.finish_after(run, &watch, &lost);
+    // A request for another unit may have been on its way, and arrives now: that lease is over for its broker at once.
+    fleet.finish_after(run, &watch, &watch.all_leases_of("far"));
 }
 
 #[test]
