@@ -195,7 +195,9 @@ impl BrokerWorker {
                                 unit.set_splits(splits);
                                 unit.set_limits(&limits);
                             }
-                            UnitOrder::Stop => self.lose(unit),
+                            UnitOrder::Stop if unit.runs() => self.lose(unit),
+                            // Its result is on its way: the answer to that says if it was taken.
+                            UnitOrder::Stop => {}
                         }
                     }
                     self.tell_clock(&mut clock_told_ms, asked_ms);

@@ -14,6 +14,7 @@ pub mod link;
 pub mod nats;
 pub mod partition_table;
 pub mod postgres;
+pub mod random;
 pub mod rsyncd;
 pub mod slow_fs;
 pub mod smtp;
@@ -23,5 +24,3 @@ pub mod stores;
 pub mod throttle;
 pub mod tree_difference;
 pub mod vm;
-
-mod random;

@@ -82,10 +82,23 @@ impl NatsServer {
         Ok(Self { process: None, folder, port, environment: configuration.environment.clone() })
     }
 
+    /// Returns a server that is not started, with a whole configuration as `server.conf` in its folder. It listens on this port of
+    /// loopback.
+    #[must_use]
+    pub fn of_folder(folder: TempDir, port: u16, environment: &[(String, String)]) -> Self {
+        Self { process: None, folder, port, environment: environment.to_vec() }
+    }
+
     /// Returns its URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Returns the folder with its configuration, its log and its data.
@@ -168,7 +181,11 @@ impl Drop for NatsServer {
     }
 }
 
-fn free_port() -> io::Result<u16> {
+/// Returns a port of loopback that nobody uses.
+///
+/// # Errors
+/// Those of the system.
+pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 

@@ -2,11 +2,12 @@
 
 /// A generator of pseudo-random numbers.
 #[derive(Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// Creates the generator of a seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -19,17 +20,17 @@ impl Random {
     }
 
     /// Returns a number from 0 to `limit`, excluding `limit`.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 
     /// Returns true with a probability of `share` thousandths.
-    pub(crate) fn per_mille(&mut self, share: u32) -> bool {
+    pub fn per_mille(&mut self, share: u32) -> bool {
         self.next() % 1000 < u64::from(share)
     }
 
     /// Returns a number from 0.0 to 1.0, excluding 1.0.
-    pub(crate) fn share(&mut self) -> f64 {
+    pub fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

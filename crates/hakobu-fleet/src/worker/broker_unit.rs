@@ -120,10 +120,14 @@ impl BrokerUnit {
         *self.runs.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
+    /// Returns true as long as the engine of this unit runs.
+    pub fn runs(&self) -> bool {
+        *self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns true if the lease has ended while the engine runs.
     pub fn is_overdue(&self) -> bool {
-        let runs = *self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs && self.target_lease.is_over()
+        self.runs() && self.target_lease.is_over()
     }
 
     /// Returns true if the unit is another's.

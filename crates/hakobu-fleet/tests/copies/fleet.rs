@@ -1,7 +1,7 @@
 //! A control plane with brokers in this process.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,13 +43,21 @@ impl RequestReader for PlainReader {
     }
 }
 
-/// Prints notices, which are shown if a test fails.
-pub struct Printed;
+/// Keeps notices, and prints them, so that they are shown if a test fails.
+#[derive(Default)]
+pub struct PrintedNotices(Mutex<Vec<String>>);
 
-impl Observer for Printed {
+impl PrintedNotices {
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Observer for PrintedNotices {
     fn event(&self, event: Event) {
         if let Event::Notice { words } = event {
             println!("{words}");
+            self.0.lock().unwrap().push(words);
         }
     }
 }
@@ -58,6 +66,8 @@ pub struct Fleet {
     pub plane: ControlPlane,
     /// The sizes of ranges of large files, for the brokers that are added from now on.
     pub ranges: RangeSizes,
+    /// The notices of all brokers.
+    pub notices: Arc<PrintedNotices>,
     group: GroupName,
     brokers: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
@@ -82,7 +92,7 @@ impl Fleet {
         let settings = LeaderSettings { lease, split_after: Duration::from_millis(100), key };
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let plane = ControlPlane::start(ledger, clock, settings, buses).unwrap();
-        Self { plane, ranges: RangeSizes::default(), group, brokers: Vec::new() }
+        Self { plane, ranges: RangeSizes::default(), notices: Arc::default(), group, brokers: Vec::new() }
     }
 
     pub fn add_broker(&mut self, name: &str) {
@@ -101,7 +111,7 @@ impl Fleet {
         let worker = BrokerWorker::new(
             settings,
             (bus, Arc::new(PlainReader)),
-            (Arc::new(MachineClock), Arc::new(Printed)),
+            (Arc::new(MachineClock), self.notices.clone()),
             (ending.clone(), Arc::default()),
         )
         .with_ranges(self.ranges)

@@ -18,7 +18,7 @@ use hakobu_fleet::run_report::RunReport;
 use hakobu_fleet::run_request::RequestReader;
 use hakobu_transfer::copy::copy;
 
-use crate::fleet::{Fleet, PlainReader, Printed};
+use crate::fleet::{Fleet, PlainReader, PrintedNotices};
 use crate::tests::request;
 
 /// Returns losses without examples, which are any of the entries.
@@ -33,7 +33,7 @@ fn alone(source: &Path, target: &str) -> Vec<(&'static str, u64, bool)> {
     let copying = PlainReader.read(&request(source, Path::new(target))).unwrap();
     let mut environment = RunEnvironment {
         prompts: &mut NoPrompts,
-        observer: &Printed,
+        observer: &PrintedNotices::default(),
         cancel: Arc::default(),
         limits: Arc::new(LiveLimits::new(RunLimits::default(), Instant::now)),
     };

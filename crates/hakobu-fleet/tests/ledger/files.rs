@@ -12,19 +12,14 @@ use hakobu_fleet::ids::RunId;
 use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::ledger::sqlite::backup::{back_up_file, restore};
 use hakobu_fleet::ledger::sqlite::{SCHEMA_VERSION, SqliteLedger};
-use hakobu_fleet::link_name::PackLimits;
-use hakobu_fleet::run::RunPhase;
-use hakobu_fleet::run_losses::RunLosses;
 use hakobu_fleet::transition::UnitRefusal;
 use hakobu_testkit::slow_fs::SlowFs;
 use rusqlite::Connection;
 
 use crate::samples::*;
 
-/// A ledger of the first version, as a program of that version wrote it.
-const VERSION_1: &str = include_str!("version_1.sql");
-
-fn schema(connection: &Connection) -> Vec<(String, String)> {
+/// Returns the tables and indexes, with what made them.
+pub fn schema(connection: &Connection) -> Vec<(String, String)> {
     let mut statement = connection
         .prepare(
             "SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite%' ORDER BY name",
@@ -32,33 +27,6 @@ fn schema(connection: &Connection) -> Vec<(String, String)> {
         .unwrap();
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     rows.map(Result::unwrap).collect()
-}
-
-#[test]
-fn a_ledger_of_the_first_version_is_brought_to_this_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let (old, new) = (directory.path().join("old.db"), directory.path().join("new.db"));
-    Connection::open(&old).unwrap().execute_batch(VERSION_1).unwrap();
-    let mut ledger = SqliteLedger::open(&old).unwrap();
-    ledger.check_integrity().unwrap();
-    let run = ledger.open_runs().unwrap().pop().unwrap();
-    assert_eq!((run.phase, run.units.open(), run.counters.entries_created), (RunPhase::Copy, 2, 12));
-    assert_eq!(run.losses, RunLosses::default());
-    let ready = ledger.ready_units(run.id, None, 9).unwrap();
-    assert_eq!(ledger.work(ready[0].key).unwrap(), Some(work(&["a/b"])));
-    let leased = ledger.leased_units(None, 9).unwrap();
-    assert_eq!(leased[0].state.holder.as_ref().unwrap().broker, broker("one"));
-    assert_eq!(ledger.failures(run.id, None, None, 9).unwrap()[0].row, failure(ErrorKind::Io, b"f\xff"));
-    let pack = ledger.link_pack(run.id, None, PackLimits::default()).unwrap().unwrap();
-    assert_eq!((pack.groups.len(), pack.groups[0].inode.file_system), (1, u64::MAX));
-    assert_eq!(ledger.relationships(None, 9).unwrap()[0].relationship.sources.len(), 2);
-    assert_eq!((ledger.tokens().unwrap().len(), ledger.audit(None, 9).unwrap().len()), (1, 1));
-    assert_eq!(ledger.brokers(None, None, 9).unwrap().len(), 1);
-    let committed = commit_change(key(run.id, 1), "one", epoch(1), UnitResult::default());
-    assert_eq!(apply(&mut ledger, committed), LedgerAnswer::Committed, "it was, and says so again");
-    drop(ledger);
-    drop(SqliteLedger::open(&new).unwrap());
-    assert_eq!(schema(&Connection::open(&old).unwrap()), schema(&Connection::open(&new).unwrap()));
 }
 
 #[test]

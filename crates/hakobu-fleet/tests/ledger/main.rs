@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod database;
 mod files;
+mod first_version;
 mod leadership;
 mod model;
 mod open_files;

@@ -8,13 +8,14 @@ use std::time::Duration;
 use hakobu_fleet::bus::{BrokerBus as _, LeaderBus};
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
 use hakobu_fleet::ids::RunId;
-use hakobu_fleet::ledger::memory::MemoryLedger;
+use hakobu_fleet::ledger::sqlite::SqliteLedger;
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
 use hakobu_testkit::nats::NatsServer;
 use tempfile::TempDir;
 
 use crate::fleet::Fleet;
+use crate::lease_watch::{LeaseWatch, SeenLease};
 use crate::servers::{Answering, Passwords, RawClient, accounts, site, wait_until};
 use crate::trees;
 
@@ -27,6 +28,9 @@ struct NatsRun {
     _passwords: Passwords,
     fleet: Fleet,
     run: RunId,
+    watch: LeaseWatch,
+    /// The leases that brokers had when something happened.
+    in_flight: Vec<SeenLease>,
 }
 
 impl NatsRun {
@@ -37,11 +41,12 @@ impl NatsRun {
         fs::create_dir(&source).unwrap();
         trees::make(&source, 400, 60);
         let passwords = Passwords::new();
-        let mut fleet =
-            Fleet::with_buses(Box::new(MemoryLedger::default()), LEASE, site("site-a"), |control| {
-                let bus: Arc<dyn LeaderBus> = Arc::new(passwords.leader(url, Arc::new(control.clone())));
-                Ok(vec![bus])
-            });
+        let file = folder.path().join("ledger");
+        let ledger = Box::new(SqliteLedger::open(&file).unwrap());
+        let mut fleet = Fleet::with_buses(ledger, LEASE, site("site-a"), |control| {
+            let bus: Arc<dyn LeaderBus> = Arc::new(passwords.leader(url, Arc::new(control.clone())));
+            Ok(vec![bus])
+        });
         for number in 0..3 {
             let name = format!("b{number}");
             fleet.add_broker_at(&name, Arc::new(passwords.broker(url, "site-a", &name)));
@@ -57,7 +62,15 @@ impl NatsRun {
         let limits = r#"{"version":1,"operations_per_second":1500}"#.to_owned();
         let limited = fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits)));
         assert_eq!(limited.unwrap(), LedgerAnswer::Done);
-        Self { folder, _passwords: passwords, fleet, run }
+        let watch = LeaseWatch::of_file(&file);
+        Self { folder, _passwords: passwords, fleet, run, watch, in_flight: Vec::new() }
+    }
+
+    /// Notes the leases that brokers have now.
+    fn note_leases(&mut self) {
+        let leases = self.watch.leases();
+        assert!(!leases.is_empty());
+        self.in_flight.extend(leases);
     }
 
     /// Waits until so many units are committed.
@@ -76,6 +89,10 @@ impl NatsRun {
         println!("{:?} {} ms", row.units, row.ended.unwrap().get() - row.started.get());
         assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
         trees::assert_equal(&self.folder.path().join("source"), &self.folder.path().join("target"));
+        self.watch.assert_returned_of(&self.in_flight);
+        let counters = &row.counters;
+        let again = counters.entries_updated + counters.entries_unchanged + counters.entries_attributes_only;
+        assert!(again == 0 || !self.watch.returned().is_empty(), "{again} entries of no unit again: {row:?}");
         self.fleet.end_brokers();
     }
 }
@@ -90,10 +107,11 @@ fn three_brokers_copy_a_tree_over_nats() {
 #[test]
 fn a_server_that_is_killed_and_started_again_costs_time_only() {
     let mut server = NatsServer::start(&accounts()).unwrap();
-    let run = NatsRun::start(&server.url());
+    let mut run = NatsRun::start(&server.url());
     run.wait_for_units(2);
     server.kill();
     std::thread::sleep(Duration::from_secs(2));
+    run.note_leases();
     server.restart().unwrap();
     run.finish();
 }
@@ -115,9 +133,10 @@ fn delete_stream(raw: &RawClient, is_consumer_alone: bool) {
 fn streams_and_consumers_that_are_deleted_are_made_again() {
     let server = NatsServer::start(&accounts()).unwrap();
     let raw = RawClient::connect(&server.url(), "control-site-a", "hakobu.control.site-a");
-    let run = NatsRun::start(&server.url());
+    let mut run = NatsRun::start(&server.url());
     for is_consumer_alone in [true, false] {
         run.wait_for_units(2);
+        run.note_leases();
         delete_stream(&raw, is_consumer_alone);
         std::thread::sleep(Duration::from_millis(300));
     }
@@ -140,14 +159,16 @@ fn streams_and_consumers_that_are_deleted_are_made_again() {
 fn one_of_three_servers_is_killed_and_all_three() {
     let mut servers = NatsServer::cluster(&accounts()).unwrap();
     let urls: Vec<_> = servers.iter().map(NatsServer::url).collect();
-    let run = NatsRun::start(&urls.join(","));
+    let mut run = NatsRun::start(&urls.join(","));
     run.wait_for_units(1);
     servers[0].kill();
     std::thread::sleep(Duration::from_secs(1));
+    run.note_leases();
     servers[0].restart().unwrap();
     run.wait_for_units(4);
     servers.iter_mut().for_each(NatsServer::kill);
     std::thread::sleep(Duration::from_secs(1));
+    run.note_leases();
     for server in &mut servers {
         server.restart().unwrap();
     }

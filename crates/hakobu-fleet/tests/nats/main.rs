@@ -5,6 +5,9 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../copies/fleet.rs"]
 mod fleet;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../copies/lease_watch.rs"]
+mod lease_watch;
 #[path = "../copies/trees.rs"]
 mod trees;
 

@@ -17,21 +17,28 @@ pub struct TestControlPlane {
     folder: PathBuf,
     arguments: Vec<String>,
     token: String,
+    /// The file with certificates to trust.
+    authorities: Option<PathBuf>,
     pub client: FleetClient,
 }
 
 impl TestControlPlane {
     /// Starts a control plane without a broker of its own.
     pub fn start(folder: &Path, arguments: &[&str]) -> Self {
+        Self::start_trusted(folder, arguments, None)
+    }
+
+    /// Starts one whose certificate is of an authority that is not the system's.
+    pub fn start_trusted(folder: &Path, arguments: &[&str], authorities: Option<PathBuf>) -> Self {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let mut process = spawn(folder, &arguments);
         let (url, once) = address(&mut process);
-        let client = client(&url, &once);
+        let client = client(&url, &once, authorities.as_deref());
         let input = json!({ "label": "test", "role": "admin" });
         let made: Value = client.send("POST", "/api/v1/tokens", &input).unwrap();
         let token = made["secret"].as_str().unwrap().to_owned();
-        let client = self::client(&url, &token);
-        Self { process, folder: folder.to_owned(), arguments, token, client }
+        let client = self::client(&url, &token, authorities.as_deref());
+        Self { process, folder: folder.to_owned(), arguments, token, authorities, client }
     }
 
     /// Asks it to end, and waits until it has.
@@ -47,6 +54,20 @@ impl TestControlPlane {
 
     /// Runs `hakobu fleet` with words that may have spaces, and variables of its environment.
     pub fn fleet_by(&self, words: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+        self.run_fleet(words, variables, self.authorities.as_deref())
+    }
+
+    /// Runs `hakobu fleet` with certificates to trust.
+    pub fn fleet_trusting(&self, line: &str, authorities: Option<&Path>) -> (i32, String) {
+        self.run_fleet(&line.split(' ').collect::<Vec<_>>(), &[], authorities)
+    }
+
+    fn run_fleet(
+        &self,
+        words: &[&str],
+        variables: &[(&str, &str)],
+        authorities: Option<&Path>,
+    ) -> (i32, String) {
         let mut command = Command::new(HAKOBU);
         for name in ["LC_ALL", "LC_MESSAGES", "LANG"] {
             command.env_remove(name);
@@ -54,6 +75,7 @@ impl TestControlPlane {
         command
             .arg("fleet")
             .args(words)
+            .args(authorities.map(|file| format!("--tls-ca={}", file.display())))
             .envs(variables.iter().copied())
             .env("HAKOBU_FLEET_URL", self.client.server())
             .env("HAKOBU_FLEET_TOKEN", &self.token)
@@ -83,7 +105,7 @@ impl TestControlPlane {
         self.kill();
         self.process = spawn(&self.folder, &self.arguments);
         let (url, _) = address(&mut self.process);
-        self.client = client(&url, &self.token);
+        self.client = client(&url, &self.token, self.authorities.as_deref());
     }
 
     /// Starts another control plane with the same ledger, which waits until it leads.
@@ -96,7 +118,7 @@ impl TestControlPlane {
     pub fn fail_over(&mut self, mut standby: TestProcess) {
         let (url, _) = address(&mut standby);
         self.process = standby;
-        self.client = client(&url, &self.token);
+        self.client = client(&url, &self.token, self.authorities.as_deref());
     }
 
     /// Starts a copy of what a folder has.
@@ -120,8 +142,18 @@ impl TestControlPlane {
 
     /// Limits the operations of all brokers that work on a run, or of a group.
     pub fn limit(&self, what: &str, operations_per_second: Option<u32>) {
-        let limits = json!({ "version": 1, "operations_per_second": operations_per_second });
-        self.client.order("PUT", &format!("/api/v1/{what}/limits"), Some(&limits)).unwrap();
+        self.set_limits(what, &operations(operations_per_second));
+    }
+
+    /// Limits a run or a group.
+    pub fn set_limits(&self, what: &str, limits: &Value) {
+        self.client.order("PUT", &format!("/api/v1/{what}/limits"), Some(limits)).unwrap();
+    }
+
+    /// Waits until the ledger works.
+    #[track_caller]
+    pub fn wait_until_ready(&self) {
+        wait_until("a ledger that works", SOON, || self.client.get_bytes("/readyz").is_ok());
     }
 
     /// Returns the limit of a group's operations.
@@ -164,8 +196,14 @@ impl TestControlPlane {
     }
 }
 
-fn client(url: &str, token: &str) -> FleetClient {
-    FleetClient::new(url, SecretBytes::new(token.as_bytes().to_vec()), None).unwrap()
+/// Returns a limit of operations, or none.
+pub fn operations(per_second: Option<u32>) -> Value {
+    json!({ "version": 1, "operations_per_second": per_second })
+}
+
+fn client(url: &str, token: &str, authorities: Option<&Path>) -> FleetClient {
+    let authorities = authorities.map(|file| std::fs::read(file).unwrap());
+    FleetClient::new(url, SecretBytes::new(token.as_bytes().to_vec()), authorities.as_deref()).unwrap()
 }
 
 /// Starts a process.

@@ -2,13 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
+mod authority;
 mod control_plane;
 mod credentials;
 mod draining;
+mod encryption;
 mod faults;
 mod full_disk;
 mod large_files;
+#[path = "../../../hakobu-fleet/tests/copies/lease_watch.rs"]
+mod lease_watch;
 mod logs_and_health;
+mod lost_ledgers;
+mod lost_messages;
 mod nats_troubles;
 mod processes;
 mod relay;

@@ -68,6 +68,14 @@ impl Drop for TestProcess {
     }
 }
 
+/// Runs a command that ends by itself, with a file for what it writes. Returns its exit code and that.
+#[track_caller]
+pub fn run_to_end(command: Command, log: &Path) -> (Option<i32>, String) {
+    let _from_before = std::fs::remove_file(log);
+    let mut process = TestProcess::start(command, log);
+    (process.wait().code(), process.log())
+}
+
 /// Waits until a condition holds.
 #[track_caller]
 pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {

@@ -11,7 +11,8 @@ use hakobu_testkit::nats::{NatsConfiguration, NatsServer};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::control_plane::TestControlPlane;
+use crate::control_plane::{TestControlPlane, operations};
+use crate::lease_watch::{LeaseWatch, SeenLease};
 use crate::processes::{HAKOBU, TestProcess};
 use crate::trees;
 
@@ -30,6 +31,8 @@ pub struct SmallFleet {
     pub brokers: BTreeMap<String, TestProcess>,
     pub control: TestControlPlane,
     pub nats: NatsServer,
+    /// The others of a cluster.
+    pub more_nats: Vec<NatsServer>,
     place: TempDir,
 }
 
@@ -46,15 +49,27 @@ impl SmallFleet {
         fleet
     }
 
+    /// Starts them with a cluster of three servers of NATS.
+    pub fn start_in_cluster(lease_seconds: u32, brokers: usize) -> Self {
+        let servers = NatsServer::cluster(&NatsConfiguration::default()).unwrap();
+        let fleet = Self::start_at(servers, lease_seconds, brokers, &[]);
+        make_tree(&fleet.source());
+        fleet
+    }
+
     /// Starts them with a nats-server of this configuration, without a tree.
     pub fn start_over(nats: &NatsConfiguration, lease_seconds: u32, brokers: usize, more: &[&str]) -> Self {
+        Self::start_at(vec![NatsServer::start(nats).unwrap()], lease_seconds, brokers, more)
+    }
+
+    fn start_at(mut servers: Vec<NatsServer>, lease_seconds: u32, brokers: usize, more: &[&str]) -> Self {
         let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
-        let nats = NatsServer::start(nats).unwrap();
-        let (url, lease) = (nats.url(), lease_seconds.to_string());
+        let (nats, more_nats) = (servers.remove(0), servers);
+        let (url, lease) = (urls(&nats, &more_nats), lease_seconds.to_string());
         let arguments =
             ["--no-broker", "--nats", &url, "--nats-group", GROUP, "--lease-seconds", lease.as_str()];
         let control = TestControlPlane::start(&place.path().join("control"), &[&arguments, more].concat());
-        let mut fleet = Self { brokers: BTreeMap::new(), control, nats, place };
+        let mut fleet = Self { brokers: BTreeMap::new(), control, nats, more_nats, place };
         (0..brokers).for_each(|number| fleet.add_broker(&format!("b{number}")));
         fleet.control.wait_for_brokers(brokers);
         fleet
@@ -84,7 +99,7 @@ impl SmallFleet {
 
     /// Starts a broker.
     pub fn add_broker(&mut self, name: &str) {
-        self.add_broker_by(name, Command::new(HAKOBU), &self.nats.url());
+        self.add_broker_by(name, Command::new(HAKOBU), &urls(&self.nats, &self.more_nats));
     }
 
     /// Starts a broker by a command that leads to the program.
@@ -108,13 +123,23 @@ impl SmallFleet {
         self.brokers.get_mut(name).unwrap()
     }
 
+    /// Watches the ledger in the folder of the control plane.
+    pub fn watch_leases(&self) -> LeaseWatch {
+        LeaseWatch::of_file(&self.path("control/ledger.sqlite"))
+    }
+
     /// Starts a run that goes on until [`SmallFleet::finish`].
     pub fn start_slowly(&self) -> u64 {
+        self.start_within(&operations(Some(OPERATIONS)))
+    }
+
+    /// Starts a run within limits, which goes on until [`SmallFleet::finish`].
+    pub fn start_within(&self, limits: &Value) -> u64 {
         let group = format!("groups/{GROUP}");
-        self.control.limit(&group, Some(OPERATIONS));
+        self.control.set_limits(&group, limits);
         let run = self.control.copy(GROUP, &self.source(), &self.target());
         // The limit of a run outlasts the control plane.
-        self.control.limit(&format!("runs/{run}"), Some(OPERATIONS));
+        self.control.set_limits(&format!("runs/{run}"), limits);
         self.control.limit(&group, None);
         run
     }
@@ -137,22 +162,51 @@ impl SmallFleet {
         assert_eq!(view["units"]["added"], view["units"]["committed"], "{view:#}");
         trees::assert_equal(&self.source(), &self.target());
         // The result of a unit counts once, however often the unit was begun.
-        let counters = &view["counters"];
-        let count = |name: &str| counters[name].as_u64().unwrap();
         let entries = trees::paths(&self.source()).len() as u64;
-        let done = ["created", "updated", "unchanged", "attributes_only"];
-        let done: u64 = done.iter().map(|name| count(&format!("entries_{name}"))).sum();
-        assert_eq!(done, entries, "{counters:#}");
+        assert_eq!(count(&view, "entries_created") + entries_again(&view), entries, "{view:#}");
+        view
+    }
+
+    /// Finishes a run, and checks that no more work was done again than that of leases that were lost. Returns the run.
+    #[track_caller]
+    pub fn finish_after(&self, run: u64, watch: &LeaseWatch, lost: &[SeenLease]) -> Value {
+        let view = self.finish(run);
+        watch.assert_returned_of(lost);
+        let again = entries_again(&view);
+        println!("{again} entries again");
+        assert!(again == 0 || !watch.returned().is_empty(), "{again} entries of no unit again: {view:#}");
         view
     }
 }
 
+fn urls(nats: &NatsServer, more: &[NatsServer]) -> String {
+    [nats].into_iter().chain(more).map(NatsServer::url).collect::<Vec<_>>().join(",")
+}
+
+/// Returns a counter of a run.
+pub fn count(view: &Value, name: &str) -> u64 {
+    view["counters"][name].as_u64().unwrap()
+}
+
+/// Returns the number of entries of a first copy that were there already when a unit came to them.
+pub fn entries_again(view: &Value) -> u64 {
+    ["entries_updated", "entries_unchanged", "entries_attributes_only"]
+        .map(|name| count(view, name))
+        .iter()
+        .sum()
+}
+
 /// Returns the number of entries that a broker has found in the units that it works on.
 pub fn entries_of(view: &Value, broker: &str) -> u64 {
+    lanes_of(view, broker, "entries_found")
+}
+
+/// Returns a figure of the units that a broker works on.
+pub fn lanes_of(view: &Value, broker: &str, figure: &str) -> u64 {
     let brokers = view["brokers"].as_array().unwrap();
     let units = brokers.iter().filter(|other| other["broker"] == broker);
     let units = units.flat_map(|broker| broker["units"].as_array().unwrap());
-    units.map(|unit| unit["entries_found"].as_u64().unwrap()).sum()
+    units.map(|unit| unit[figure].as_u64().unwrap()).sum()
 }
 
 /// Makes a tree with links, odd names, modes and times.

@@ -1,4 +1,4 @@
-//! Deletes the streams of a nats-server, by its protocol.
+//! Deletes the streams of a nats-server and their consumers, by its protocol.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,19 +8,47 @@ use serde_json::Value;
 
 /// Deletes all streams. Returns their number.
 pub fn delete_streams(server: SocketAddr) -> usize {
+    let mut reader = connect(server);
+    let streams = streams(&mut reader);
+    streams.iter().for_each(|stream| delete(&mut reader, &format!("STREAM.DELETE.{stream}")));
+    streams.len()
+}
+
+/// Deletes the consumers of all streams, which stay. Returns their number.
+pub fn delete_consumers(server: SocketAddr) -> usize {
+    let mut reader = connect(server);
+    let mut count = 0;
+    for stream in streams(&mut reader) {
+        let listed = request(&mut reader, &format!("$JS.API.CONSUMER.NAMES.{stream}"));
+        for consumer in names(&listed["consumers"]) {
+            delete(&mut reader, &format!("CONSUMER.DELETE.{stream}.{consumer}"));
+            count += 1;
+        }
+    }
+    count
+}
+
+fn connect(server: SocketAddr) -> BufReader<TcpStream> {
     let stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut reader = BufReader::new(stream);
     let connect =
         "CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true}\r\nSUB inbox.test 1\r\n";
     reader.get_mut().write_all(connect.as_bytes()).unwrap();
-    let names = request(&mut reader, "$JS.API.STREAM.NAMES");
-    let names = names["streams"].as_array().cloned().unwrap_or_default();
-    for name in &names {
-        let deleted = request(&mut reader, &format!("$JS.API.STREAM.DELETE.{}", name.as_str().unwrap()));
-        assert_eq!(deleted["success"], true, "{deleted}");
-    }
-    names.len()
+    reader
+}
+
+fn streams(reader: &mut BufReader<TcpStream>) -> Vec<String> {
+    names(&request(reader, "$JS.API.STREAM.NAMES")["streams"])
+}
+
+fn names(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+fn delete(reader: &mut BufReader<TcpStream>, what: &str) {
+    let deleted = request(reader, &format!("$JS.API.{what}"));
+    assert_eq!(deleted["success"], true, "{deleted}");
 }
 
 fn request(reader: &mut BufReader<TcpStream>, subject: &str) -> Value {
