@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_fleet::api::fleet_view::GroupView;
 use hakobu_fleet::api::listing::ListPage;
+use hakobu_fleet::api::next_run::NextRunForecast;
 use hakobu_fleet::api::relationship_view::{
-    CredentialView, RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView, SecretText,
+    RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView,
 };
 use hakobu_fleet::api::relationships::ScheduleStarts;
 use hakobu_fleet::client::{FleetClient, with_query};
@@ -14,9 +15,14 @@ use hakobu_fleet::schedule::{MissedStart, SCHEDULE_VERSION, ScheduleSetting};
 
 use super::arguments::{ListArguments, RelationshipSettings, RelationshipsVerb};
 use super::connection::read_file;
+use super::credentials::credentials;
 use super::limits::read_limits;
-use super::printing::{NOTHING, field, json_lines, json_object, state_name, table, text, time};
+use super::printing::{
+    NOTHING, bytes, count, field, json_lines, json_object, span, state_name, table, text, time,
+};
 use super::request::request;
+use crate::language::Language;
+use crate::translation::phrase;
 use crate::{messages, output};
 
 /// The maximum number of relationships that are listed.
@@ -87,7 +93,28 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
                 }
             }
         }
+        RelationshipsVerb::Forecast { name } => {
+            let known = named(client, name)?;
+            let path = format!("/api/v1/relationships/{}/forecast", known.id);
+            let forecast: NextRunForecast = client.get(&path)?;
+            if json { json_object(&forecast) } else { Ok(forecast_words(&forecast)) }
+        }
     }
+}
+
+/// Describes the forecast of the next run.
+fn forecast_words(forecast: &NextRunForecast) -> String {
+    let NextRunForecast { runs, p50_ms, p90_ms, p50_bytes, p90_bytes } = *forecast;
+    if runs == 0 {
+        return phrase(Language::from_environment(), "no run of it was complete yet") + "\n";
+    }
+    let both = |p50: String, p90: String| format!("P50 {p50}, P90 {p90}");
+    let rows = [
+        ("time", both(span(0, p50_ms), span(0, p90_ms))),
+        ("bytes", both(bytes(p50_bytes), bytes(p90_bytes))),
+        ("from runs", count(runs)),
+    ];
+    rows.iter().map(|(name, value)| field(name, 11, value)).collect()
 }
 
 /// Warns of a group without brokers. They may come later, so it is no error.
@@ -193,15 +220,7 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
         let setting = serde_json::from_slice(&read_file(file)?).map_err(|error| wrong(error.to_string()))?;
         input.notification = Some(setting);
     }
-    let files = typed.credentials_file.iter().map(|path| CredentialView::File { path: path.clone() });
-    let variables =
-        typed.credentials_variable.iter().map(|name| CredentialView::Environment { name: name.clone() });
-    let secrets = typed.credentials_secret.iter().map(|path| {
-        let text = String::from_utf8(read_file(path)?).map_err(|_| wrong("no UTF-8".to_owned()))?;
-        Ok(CredentialView::Secret { value: SecretText::new(text) })
-    });
-    let secrets: Vec<_> = secrets.collect::<Result<_>>()?;
-    let credentials: Vec<_> = files.chain(variables).chain(secrets).collect();
+    let credentials = credentials(&typed.credentials)?;
     if !credentials.is_empty() {
         input.credentials = credentials;
     }

@@ -96,8 +96,8 @@ pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
     }
 }
 
-/// Prints the error that ended a run.
-fn tell_problem(problem: &Problem) {
+/// Prints an error.
+pub(super) fn tell_problem(problem: &Problem) {
     let words = words::escaped_lines(&problem.message);
     output::tell_translated(&messages::error(&words));
     if let Some(hint) = &problem.hint {
@@ -137,7 +137,8 @@ pub(super) fn progress_words(run: &RunView) -> String {
         words.push_str(&format!(", limit: {}", progress.limited_by));
     }
     if let Some(forecast) = &progress.forecast {
-        words.push_str(&format!(", ends {}", super::printing::time(Some(forecast.p50_ms))));
+        let [p50, p90] = [forecast.p50_ms, forecast.p90_ms].map(|ms| super::printing::time(Some(ms)));
+        words.push_str(&format!(", ends P50 {p50}, P90 {p90}"));
     }
     words
 }
