@@ -19,6 +19,7 @@ use hakobu_fleet::leader::LeaderSettings;
 use hakobu_fleet::lease_token::LeaseKey;
 use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::names::{BrokerName, GroupName};
+use hakobu_fleet::reach::BrokerReach;
 use hakobu_fleet::run::{NewRun, RunRow};
 use hakobu_fleet::run_request::{FleetRequest, RequestReader, RunVerb};
 use hakobu_fleet::secrets::SecretPlaces;
@@ -97,6 +98,7 @@ impl Fleet {
             version: "test".to_owned(),
             slots: 1,
             process: self.brokers.len() as u64,
+            reach: BrokerReach::default(),
         };
         let worker = BrokerWorker::new(
             settings,

@@ -8,6 +8,7 @@ mod draining;
 mod faults;
 mod large_files;
 mod processes;
+mod reach;
 mod relay;
 mod secret_search;
 mod small_fleet;

@@ -1,6 +1,7 @@
 //! Commands by which people see what the page shows: groups, locations as brokers see them, previews and forecasts.
 
 use std::fs;
+use std::rc::Rc;
 
 use serde_json::{Value, json};
 
@@ -129,4 +130,41 @@ fn groups_are_listed_with_limits_and_the_next_run_is_foretold() {
     assert!(shown.contains("from runs   2") && shown.contains("P50 ") && shown.contains("P90 "), "{shown}");
     assert_eq!(served.fleet("relationships forecast odd").0, 1);
     assert!(served.done("run rates 1").starts_with("TIME"));
+}
+
+#[test]
+fn a_broker_tells_what_it_reaches() {
+    let folder = Rc::new(tempfile::tempdir().unwrap());
+    let place = folder.path().display().to_string();
+    let served =
+        ServedFleet::start_in(folder, &["--data", "data", "--reaches", &place, "--reaches", "s3://backup"]);
+    served.sign_in();
+    let reaches = format!("{place}, s3://backup");
+    for list in ["brokers list", "groups list"] {
+        let shown = served.done(list);
+        assert!(shown.contains("REACHES") && shown.contains(&reaches), "{shown}");
+    }
+    assert_eq!(served.json("brokers list --json")["reaches"], json!([place, "s3://backup"]));
+    let group = served.json("groups list --json");
+    assert_eq!(
+        (&group["reaches"], &group["reaches_everything"]),
+        (&json!([place, "s3://backup"]), &json!(false))
+    );
+    let add = |name: &str, words: &str| {
+        served.fleet(&format!("relationships add {name} --group local -- copy {words}"))
+    };
+    let (code, _, warned) = add("near", &format!("{place}/a/ s3://backup/x"));
+    assert!(code == 0 && warned.is_empty(), "{warned}");
+    let (code, _, warned) = add("far", &format!("{place}/a/ /elsewhere/x"));
+    let words = "warning: no broker of the group local that is connected reaches /elsewhere/x; runs wait until one does";
+    assert!(code == 0 && warned.contains(words), "{warned}");
+    let (code, _, warned) = served.fleet("run start far");
+    assert!(code == 0 && warned.contains(words), "{warned}");
+    let shown = served.done("run show 1");
+    assert!(shown.contains("waiting for   a broker of the group local that reaches /elsewhere/x"), "{shown}");
+    assert_eq!(served.json("run show 1 --json")["waiting_for"]["kind"], "unreachable");
+    served.done("run cancel 1");
+    let (code, _, failed) = served.fleet("test far");
+    assert!(code != 0 && failed.contains("that is connected reaches /elsewhere/x"), "{failed}");
+    assert!(served.done(&format!("ls --group local {place}")).contains("data"));
 }

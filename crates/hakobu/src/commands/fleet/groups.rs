@@ -6,6 +6,7 @@ use hakobu_fleet::api::listing::ListPage;
 use hakobu_fleet::client::FleetClient;
 
 use super::arguments::GroupsVerb;
+use super::brokers::reach_words;
 use super::limits::words;
 use super::printing::{NOTHING, count, json_lines, table};
 
@@ -25,8 +26,9 @@ pub(super) fn groups(client: &FleetClient, verb: &GroupsVerb, json: bool) -> Res
             format!("{}/{}", group.units, group.slots),
             count(group.runs),
             count(group.relationships),
+            reach_words(&group.reaches, group.brokers > 0),
             limits.unwrap_or_else(|| NOTHING.to_owned()),
         ]
     });
-    Ok(table(["GROUP", "BROKERS", "AWAY", "UNITS", "RUNS", "RELATIONSHIPS", "LIMITS"], rows))
+    Ok(table(["GROUP", "BROKERS", "AWAY", "UNITS", "RUNS", "RELATIONSHIPS", "REACHES", "LIMITS"], rows))
 }

@@ -3,14 +3,16 @@
 use std::ffi::OsString;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_fleet::api::fleet_view::GroupView;
-use hakobu_fleet::api::listing::ListPage;
+use hakobu_fleet::api::fleet_view::GroupReach;
 use hakobu_fleet::api::next_run::NextRunForecast;
 use hakobu_fleet::api::relationship_view::{
     RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView,
 };
 use hakobu_fleet::api::relationships::ScheduleStarts;
-use hakobu_fleet::client::{FleetClient, with_query};
+use hakobu_fleet::api::run_view::RequestView;
+use hakobu_fleet::client::{FleetClient, escaped, with_query};
+use hakobu_fleet::reach::named_locations;
+use hakobu_fleet::run_request::LocationText;
 use hakobu_fleet::schedule::{MissedStart, SCHEDULE_VERSION, ScheduleSetting};
 
 use super::arguments::{ListArguments, RelationshipSettings, RelationshipsVerb};
@@ -47,7 +49,7 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
             };
             apply(settings, &mut input)?;
             let added = client.send("POST", "/api/v1/relationships", &input)?;
-            warn_without_broker(client, &input.group);
+            warn_without_broker(client, &input.group, &input.request);
             shown(&added, json)
         }
         RelationshipsVerb::Show { name } => shown(&named(client, name)?, json),
@@ -65,8 +67,8 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
             let update = RelationshipUpdate { revision: before.revision, relationship: input };
             let path = format!("/api/v1/relationships/{}", before.id);
             let changed = client.send("PUT", &path, &update)?;
-            if settings.group.is_some() {
-                warn_without_broker(client, &update.relationship.group);
+            if settings.group.is_some() || !command.is_empty() {
+                warn_without_broker(client, &update.relationship.group, &update.relationship.request);
             }
             shown(&changed, json)
         }
@@ -117,15 +119,29 @@ fn forecast_words(forecast: &NextRunForecast) -> String {
     rows.iter().map(|(name, value)| field(name, 11, value)).collect()
 }
 
-/// Warns of a group without brokers. They may come later, so it is no error.
-pub(super) fn warn_without_broker(client: &FleetClient, group: &str) {
-    let groups: Result<ListPage<GroupView>> = client.get("/api/v1/groups");
+/// Warns of a group without brokers, or without one that reaches the locations. They may come later, so it is no error.
+pub(super) fn warn_without_broker(client: &FleetClient, group: &str, request: &RequestView) {
+    let path = format!("/api/v1/groups/{}/reach", escaped(group.as_bytes()));
     // The relationship is saved all the same.
-    let Ok(groups) = groups else { return };
-    if !groups.items.iter().any(|known| known.name == group && known.brokers > 0) {
-        let words = format!("no broker of the group {group} is connected; runs wait until one is");
-        output::tell_translated(&messages::warning(&words));
+    let Ok(GroupReach { brokers, reaching, unreached }) = client.send("POST", &path, request) else { return };
+    if reaching > 0 {
+        return;
     }
+    let words = match (brokers, &unreached[..]) {
+        (0, _) => format!("no broker of the group {group} is connected; runs wait until one is"),
+        (_, []) => format!(
+            "no broker of the group {group} that is connected reaches both source and target; runs wait until one does"
+        ),
+        (_, unreached) => {
+            let unreached: Vec<_> =
+                unreached.iter().map(|location| LocationText(location.0.clone())).collect();
+            let locations = named_locations(&unreached);
+            format!(
+                "no broker of the group {group} that is connected reaches {locations}; runs wait until one does"
+            )
+        }
+    };
+    output::tell_translated(&messages::warning(&words));
 }
 
 fn list(client: &FleetClient, typed: &ListArguments, json: bool) -> Result<String> {
