@@ -12,3 +12,4 @@ mod calls;
 mod copies;
 mod hostile;
 mod servers;
+mod upgrade;
