@@ -2,15 +2,26 @@
 
 use std::fs;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::ServedFleet;
 
+/// Waits until the built-in broker is there.
+fn wait_for_broker(served: &ServedFleet) {
+    let began = Instant::now();
+    while !served.done("brokers list").contains("built-in") {
+        assert!(began.elapsed() < Duration::from_secs(60), "there is no broker");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Starts a control plane with a small tree to copy. Returns it with the words of a copy.
 fn served() -> (ServedFleet, String) {
     let served = ServedFleet::start();
     served.sign_in();
+    wait_for_broker(&served);
     let folder = served.folder.path();
     fs::create_dir_all(folder.join("a/below")).unwrap();
     fs::write(folder.join("a/below/file"), "content").unwrap();
@@ -72,6 +83,14 @@ fn a_copy_is_tried_before_it_is_made() {
     assert!(predicted.contains("rate  ") && predicted.contains("first copy"), "{predicted}");
     let predicted = served.json("probe home --json");
     assert_eq!(predicted["result"]["report"]["schema"], "hakobu.probe/1", "{predicted:#}");
+    let below = target.join("none/below");
+    let source = served.folder.path().join("a");
+    let shown =
+        served.done(&format!("probe --group local -- copy {}/ {}", source.display(), below.display()));
+    assert!(
+        shown.starts_with("obstacle  ") && shown.contains("its parent directory does not exist"),
+        "{shown}"
+    );
     assert!(!target.exists(), "nothing was copied");
     // A copy that would fail is told from one that would not.
     let missing =
@@ -139,6 +158,7 @@ fn a_broker_tells_what_it_reaches() {
     let served =
         ServedFleet::start_in(folder, &["--data", "data", "--reaches", &place, "--reaches", "s3://backup"]);
     served.sign_in();
+    wait_for_broker(&served);
     let reaches = format!("{place}, s3://backup");
     for list in ["brokers list", "groups list"] {
         let shown = served.done(list);

@@ -22,14 +22,12 @@ pub struct CredentialArguments {
     /// File with credentials, on the brokers
     #[arg(long, value_name = "PATH")]
     pub credentials_file: Vec<String>,
-    /// Variable of the brokers with credentials
-    ///
-    /// One of their environment
+    /// Variable with credentials, on the brokers
     #[arg(long, value_name = "NAME")]
     pub credentials_variable: Vec<String>,
     /// File with credentials here, to be sealed
     ///
-    /// It is on this machine, has lines of NAME=VALUE, and is sealed by the control plane
+    /// It has lines of NAME=VALUE, and is on this machine. The control plane seals them
     #[arg(long, value_name = "FILE")]
     pub credentials_secret: Vec<PathBuf>,
 }

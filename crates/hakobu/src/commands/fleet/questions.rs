@@ -200,9 +200,11 @@ fn prediction_words(report: &Value) -> String {
         let words = [name(&format!("{path}/at")), name(&format!("{path}/error"))];
         Some(words.into_iter().flatten().collect::<Vec<_>>().join(": ")).filter(|words| !words.is_empty())
     };
+    let least = if at("/prediction/at_least") == Some(&Value::Bool(true)) { "at least " } else { "" };
+    let predicted = rate("/prediction/bytes_per_second").map(|rate| format!("{least}{rate}"));
     let rows = [
         ("obstacle", error("/obstacle").or_else(|| error("/requests/error"))),
-        ("rate", rate("/prediction/bytes_per_second")),
+        ("rate", predicted),
         ("limited by", name("/prediction/limited_by")),
         ("one file", time("/prediction/file/span/seconds")),
         ("first copy", time("/prediction/tree/first_copy/seconds")),
@@ -213,4 +215,32 @@ fn prediction_words(report: &Value) -> String {
     ];
     let known = rows.into_iter().filter_map(|(name, value)| Some((name, value?)));
     known.map(|(name, value)| field(name, COLUMNS, &hakobu_core::path::lossy(value.as_bytes()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn predictions_tell_what_is_known() {
+        let words = prediction_words(&json!({
+            "obstacle": {"at": "/b\u{1b}", "error": "it is read-only", "kind": "read_only"},
+            "prediction": {
+                "bytes_per_second": 2e6, "at_least": true, "limited_by": "target write",
+                "file": null, "tree": {"first_copy": {"seconds": 90.0}, "unchanged": {"seconds": null}},
+            },
+            "error": null,
+        }));
+        let lines = [
+            "obstacle      /b\\u{1b}: it is read-only",
+            "rate          at least 2.00 MB/s",
+            "limited by    target write",
+            "first copy    1 min 30 s",
+        ];
+        assert_eq!(words.lines().collect::<Vec<_>>(), lines);
+        let store = json!({"target_store": {"bytes_per_second": 3_000_000}, "requests": {"error": {"error": "no access"}}});
+        assert_eq!(prediction_words(&store), "obstacle      no access\ntarget        3.00 MB/s\n");
+    }
 }
