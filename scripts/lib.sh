@@ -42,7 +42,8 @@ need_packages() {
 # programs: the machine's own service is neither started nor enabled by it.
 install_packages() {
   local policy=/usr/sbin/policy-rc.d ours=no status=0
-  if [[ " ${packages[*]} " == *" openssh-server "* || " ${packages[*]} " == *" postgresql "* ]] && [ ! -e $policy ]; then
+  local services=' openssh-server | postgresql | munge | slurmctld | slurmd '
+  if [[ " ${packages[*]} " =~ $services ]] && [ ! -e $policy ]; then
     ours=yes
     printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null && "${root[@]}" chmod 755 $policy
   fi
@@ -53,7 +54,10 @@ install_packages() {
     "${root[@]}" rm -f $policy
     if [ -d /run/systemd/system ]; then
       if [[ " ${packages[*]} " == *" openssh-server "* ]]; then "${root[@]}" systemctl disable ssh.service ssh.socket; fi
-      if [[ " ${packages[*]} " == *" postgresql "* ]]; then "${root[@]}" systemctl disable postgresql.service; fi
+      local name
+      for name in postgresql munge slurmctld slurmd; do
+        if [[ " ${packages[*]} " == *" $name "* ]]; then "${root[@]}" systemctl disable "$name.service"; fi
+      done
     fi
   fi
   return $status

@@ -69,8 +69,8 @@ pub trait WorkExchange: Sync {
     /// Returns the lease of what the run begins with. Once it is over, the run changes nothing more and ends with an error.
     fn lease(&self) -> &TargetLease;
 
-    /// Returns true if another run may have begun with the same shares and have ended in the middle. Directories in which single
-    /// entries are written are then listed, so that the target finds the drafts of that run.
+    /// Returns true if another run may have begun with the same shares and have ended in the middle. What a range of a draft has
+    /// is then taken for what that run may have written.
     fn is_repeated(&self) -> bool {
         false
     }
@@ -195,8 +195,8 @@ pub struct DirectoryEnd {
     pub is_examined: bool,
     /// The time of the last change of the source's directory when it was listed, if its upload must prove something.
     pub listed_ctime: Option<FileTime>,
-    /// True if slices of it were given away. Whoever copied them has not listed it, so drafts that a run has left there are
-    /// looked for in the end.
+    /// True if entries of it were given away by their names: slices, names of files with further names, and ranges of large files.
+    /// Whoever copied them has not listed it, so drafts that a run has left there are looked for in the end.
     pub has_slices: bool,
 }
 

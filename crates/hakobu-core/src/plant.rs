@@ -10,7 +10,7 @@ pub const VARIABLE: &str = "HAKOBU_PLANT";
 
 /// The names of all faults.
 #[cfg(feature = "planted-faults")]
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "sparse-head-lost",
     "early-end-accepted",
     "last-block-dropped",
@@ -24,6 +24,7 @@ pub const NAMES: [&str; 13] = [
     "sparse-space-counted",
     "attributes-unlisted",
     "given-units-lost",
+    "ranges-lost",
 ];
 
 #[cfg(feature = "planted-faults")]

@@ -18,6 +18,7 @@ const ENDED: u64 = 0;
 pub struct TargetLease {
     key: [u8; 8],
     is_of_items: bool,
+    is_repeated: bool,
     end_ns: Arc<AtomicU64>,
     now_ns: fn() -> u64,
 }
@@ -26,7 +27,7 @@ impl TargetLease {
     /// Creates a lease that ends at a moment of the clock. `key`: no other lease of the job has it. It is part of the names of
     /// drafts, so that two runs with the same work never write one file.
     pub fn new(key: [u8; 8], now_ns: fn() -> u64, end_ns: u64) -> Self {
-        Self { key, is_of_items: false, end_ns: Arc::new(AtomicU64::new(end_ns)), now_ns }
+        Self { key, is_of_items: false, is_repeated: false, end_ns: Arc::new(AtomicU64::new(end_ns)), now_ns }
     }
 
     /// Creates a lease that does not end by itself.
@@ -44,6 +45,18 @@ impl TargetLease {
     /// Returns true if the run begins with what the user named.
     pub fn is_of_items(&self) -> bool {
         self.is_of_items
+    }
+
+    /// Returns the lease of work of which an earlier lease may have left drafts in directories that nobody lists.
+    #[must_use]
+    pub fn repeated(mut self) -> Self {
+        self.is_repeated = true;
+        self
+    }
+
+    /// Returns true if an earlier lease may have left drafts in directories that nobody lists.
+    pub fn is_repeated(&self) -> bool {
+        self.is_repeated
     }
 
     /// Returns the key.

@@ -6,6 +6,7 @@ use super::fleet_step::FleetStep;
 use super::generate::{self, Limits};
 use super::history::{History, HistoryEvent};
 use super::misfortune;
+use super::model::{Content, FileExtent, Fill, ModelTree, NodeKind};
 use super::mutate;
 use super::rng::Rng;
 use super::route::Route;
@@ -19,6 +20,8 @@ const FILE_SYSTEMS: [&str; 5] = ["tmpfs", "ext4", "xfs", "btrfs", "overlay"];
 const FLEET_PERCENT: u64 = 65;
 /// Percentage of the other steps that are killed or disturbed.
 const FAULTS_PERCENT: u64 = 25;
+/// Percentage of the trees with files that are given away in ranges.
+const LARGE_PERCENT: u64 = 40;
 
 /// Returns true if the history of a seed in a setting is about a fleet.
 pub fn is_chosen(seed: u64, setting: &HistorySetting) -> bool {
@@ -35,6 +38,31 @@ fn setting(rng: &mut Rng, given: &HistorySetting) -> HistorySetting {
     HistorySetting { source, target, route: Route::Local }
 }
 
+/// Makes some of the files of a tree large.
+fn enlarge(rng: &mut Rng, tree: &mut ModelTree) {
+    let mut files: Vec<_> =
+        tree.nodes.iter_mut().filter(|node| matches!(node.kind, NodeKind::File(_))).collect();
+    for _ in 0..rng.between(1, 3).min(files.len() as u64) {
+        let number = rng.below(files.len() as u64) as usize;
+        files.swap_remove(number).kind = NodeKind::File(large_content(rng));
+    }
+}
+
+/// Returns content of several chunks of the engine: data alone, or data and holes.
+fn large_content(rng: &mut Rng) -> Content {
+    const MIB: u64 = 1 << 20;
+    let size = rng.pick(&[13, 24, 40, 70]) * MIB + rng.pick(&[0, 0, 1, 4096, 70_000]);
+    let step = rng.pick(&[size, size, size, 5 * MIB, 4096 + 4 * MIB]);
+    let mut extents = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let fill = if rng.percent(50) { Fill::Noise(rng.next()) } else { Fill::Count(rng.below(1 << 30)) };
+        extents.push(FileExtent { at, length: step.min(size - at), fill });
+        at += step * rng.between(1, 3);
+    }
+    Content { size, extents }
+}
+
 /// Returns the history of a seed. The given setting decides about the file systems if they keep everything.
 pub fn history(seed: u64, given: &HistorySetting) -> History {
     let mut rng = Rng::new(seed.rotate_left(41));
@@ -47,7 +75,10 @@ pub fn history(seed: u64, given: &HistorySetting) -> History {
         name_bytes: 255,
         value_bytes: 65_536,
     });
-    let source = generate::tree(&mut rng, limits);
+    let mut source = generate::tree(&mut rng, limits);
+    if rng.percent(LARGE_PERCENT) {
+        enlarge(&mut rng, &mut source);
+    }
     let target = rng.percent(30).then(|| {
         let mut tree = if rng.percent(50) { source.clone() } else { generate::tree(&mut rng, limits) };
         tree.nodes.truncate(rng.between(1, tree.nodes.len() as u64) as usize);

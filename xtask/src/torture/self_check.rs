@@ -97,7 +97,9 @@ fn of_seed(seed: u64, plant: &str) -> History {
             let [source, target] = ["tmpfs", "smalltmpfs"].map(str::to_owned);
             scarcity::history(seed, &HistorySetting { source, target, route: Route::Local })
         }
-        "given-units-lost" => fleet_history::history(seed, &file_systems::random(&mut rng, true)),
+        "given-units-lost" | "ranges-lost" => {
+            fleet_history::history(seed, &file_systems::random(&mut rng, true))
+        }
         _ => history::of_seed_within(seed, file_systems::random(&mut rng, true), 9 << 20),
     }
 }

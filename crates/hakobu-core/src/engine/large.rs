@@ -337,8 +337,11 @@ impl LargeFile {
         // The last chunk may be shorter; it is left to be taken on its own.
         let last = (end / CHUNK_BYTES).min(self.size_bytes() / CHUNK_BYTES).min(self.chunks());
         let first = self.next.fetch_max(last, Ordering::Relaxed);
-        let offset = first * CHUNK_BYTES;
-        (first < last).then(|| Extent { offset, length: last * CHUNK_BYTES - offset })
+        // It may be beyond all chunks.
+        (first < last).then(|| {
+            let offset = first * CHUNK_BYTES;
+            Extent { offset, length: last * CHUNK_BYTES - offset }
+        })
     }
 
     fn was_done(&self, chunk: Extent) -> bool {

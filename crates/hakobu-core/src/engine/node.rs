@@ -375,7 +375,7 @@ impl DirectoryNode {
         }
     }
 
-    /// Records that slices of it were given away, so that it and its parents stay open.
+    /// Records that other runs write entries of it by their names, so that it and its parents stay open.
     pub fn cut(&self) {
         self.has_slices.store(true, Ordering::Relaxed);
         self.open();

@@ -77,7 +77,7 @@ fn is_long_draft(directory: BorrowedFd<'_>, name: &[u8], found: &Stat) -> Result
 }
 
 /// Returns true if the journal of a draft of that name exists and is about this file.
-fn journal_names(directory: BorrowedFd<'_>, name: &[u8], file: &OwnedFd) -> bool {
+pub(crate) fn journal_names(directory: BorrowedFd<'_>, name: &[u8], file: &OwnedFd) -> bool {
     let Ok(name) = <[u8; DRAFT_NAME_BYTES]>::try_from(name) else { return false };
     let (journal, place) = (DraftName(name).journal(), journal::place_of_file(file));
     let named = journal::place_of(directory, journal.as_bytes());

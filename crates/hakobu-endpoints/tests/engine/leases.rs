@@ -262,17 +262,61 @@ fn another_lease_goes_on_with_a_large_file_that_has_two_names() {
         };
         vec![share("large"), share("other")]
     };
-    let again = |lease| Alone { lease: TargetLease::endless([lease; 8]), repeats: Some(names()) };
+    let again = |lease| Alone { lease: TargetLease::endless([lease; 8]).repeated(), repeats: Some(names()) };
     let mut job = Order::contents(1).job;
     job.clone = false;
-    let cut = FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
-    assert!(run_shared(&place, &job, &again(1), cut).fatal.is_some());
-    assert_eq!(drafts(&place.target()).len(), 2, "a draft and its journal");
-    let summary = run_shared(&place, &job, &again(2), FaultPlan::new(1));
+    let cut = || FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
+    assert!(run_shared(&place, &job, &again(1), cut()).fatal.is_some());
+    let left = drafts(&place.target());
+    assert_eq!(left.len(), 2, "a draft and its journal");
+    // One that somebody has is not taken over, and there may be several.
+    let draft: OwnedFd =
+        fs::File::open(left.iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap())
+            .unwrap()
+            .into();
+    flock(&draft, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let once = Alone { lease: TargetLease::endless([2; 8]), repeats: Some(names()) };
+    assert!(run_shared(&place, &job, &once, cut()).fatal.is_some());
+    assert_eq!(drafts(&place.target()).len(), 4, "of two leases");
+    let summary = run_shared(&place, &job, &again(3), FaultPlan::new(1));
     assert!(summary.fatal.is_none() && summary.failures.is_empty(), "{summary:?}");
     assert!(summary.counters.bytes_resumed > 0, "{summary:?}");
     assert!(fs::read(target.join("other")).unwrap() == content);
     assert_eq!(drafts(&place.target()), Vec::<PathBuf>::new());
+}
+
+/// Another unit may have other names of the same directory.
+#[test]
+fn repeated_names_leave_the_drafts_of_other_files_alone() {
+    let place = Place::new();
+    let (folder, target) = (place.source().join("d"), place.target().join("d"));
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&target).unwrap();
+    for name in ["large", "other"] {
+        large_file(&folder.join(name));
+        fs::hard_link(folder.join(name), folder.join(format!("{name}2"))).unwrap();
+    }
+    let begin = |name: &str, lease| {
+        let path = |name: &str| EntryPath::new(format!("d/{name}")).unwrap();
+        let metadata = fs::metadata(folder.join(name)).unwrap();
+        let inode = Inode { file_system: metadata.dev(), number: metadata.ino() };
+        let shares = [name.to_owned(), format!("{name}2")].map(|name| {
+            let place = SharePlace { root: 0, source: path(&name), target: path(&name), top_names: 0 };
+            WorkShare::Name(NameShare { place, inode, size_bytes: metadata.len(), links: 2 })
+        });
+        Alone { lease: TargetLease::endless([lease; 8]).repeated(), repeats: Some(shares.to_vec()) }
+    };
+    let mut job = Order::contents(1).job;
+    job.clone = false;
+    let cut = FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
+    assert!(run_shared(&place, &job, &begin("other", 1), cut).fatal.is_some());
+    let left = drafts(&place.target());
+    // Somebody still writes to it.
+    let held: Vec<OwnedFd> = left.iter().map(|path| fs::File::open(path).unwrap().into()).collect();
+    held.iter().for_each(|file| flock(file, FlockOperation::NonBlockingLockExclusive).unwrap());
+    let summary = run_shared(&place, &job, &begin("large", 2), FaultPlan::new(1));
+    assert!(summary.fatal.is_none() && summary.failures.is_empty(), "{summary:?}");
+    assert_eq!(drafts(&place.target()), left);
 }
 
 /// The end of a lease is no interruption: another run has the work, and would not look for progress of this one.

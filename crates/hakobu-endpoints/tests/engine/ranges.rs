@@ -485,3 +485,40 @@ fn a_draft_that_nobody_finishes_is_taken_over_or_removed() {
         assert!(large.exists());
     }
 }
+
+/// Whatever went wrong before, the source as it is now counts.
+#[test]
+fn a_file_that_is_torn_and_has_changed_is_copied_anew() {
+    let _watchdog = Watchdog::new();
+    let place = Place::new();
+    let large = tree(&place.source(), 8);
+    let together = Together::new(&place);
+    let (file, _, ends) = together.begin(3 * CHUNK_BYTES);
+    change(&large);
+    let torn = Error::new(ErrorKind::Io, "reading", "a bad sector");
+    assert_eq!(together.end(&file, Some(torn), ends), []);
+    assert_same(&place.source_view(), &place.target_view());
+    assert_eq!(drafts(&place.target()), Vec::<PathBuf>::new());
+}
+
+/// The lease of the last unit may end between the attributes and the name.
+#[test]
+fn a_complete_draft_with_the_attributes_of_the_file_is_finished() {
+    let _watchdog = Watchdog::new();
+    let place = Place::new();
+    tree(&place.source(), (JOURNALED_FROM_BYTES / CHUNK_BYTES) as usize + 4);
+    let together = Together::new(&place);
+    let (file, ranges, ends) = together.begin(9 * CHUNK_BYTES);
+    for range in ranges {
+        assert_eq!(together.range(&file, range), []);
+    }
+    let is_draft = |path: &&PathBuf| fs::metadata(path).unwrap().len() == file.version.size_bytes;
+    let left = drafts(&place.target());
+    let draft = left.iter().find(is_draft).unwrap();
+    fs::set_permissions(draft, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let written = together.totals.lock().unwrap().target_written_bytes;
+    assert_eq!(together.end(&file, None, ends), []);
+    assert_eq!(together.totals.lock().unwrap().target_written_bytes, written, "nothing is copied again");
+    assert_same(&place.source_view(), &place.target_view());
+    assert_eq!(drafts(&place.target()), Vec::<PathBuf>::new());
+}

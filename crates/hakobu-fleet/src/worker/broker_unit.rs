@@ -10,7 +10,7 @@ use hakobu_core::pace::{RateLimit, RateSetting, RunLimits};
 use hakobu_core::target_lease::TargetLease;
 
 use super::slot_figures::SlotFigures;
-use crate::message::{GrantedUnit, LeaseName, SentLimits, UnitProgress};
+use crate::message::{GrantedUnit, GrantedWork, LeaseName, SentLimits, UnitProgress};
 use crate::unit_counters::UnitCounters;
 
 /// The part of a lease before its end in which nothing is changed any more: what was begun before has that long to be done.
@@ -70,9 +70,14 @@ impl BrokerUnit {
         figures.begin_unit(granted.lease.key.run, now_ns());
         drop(figures);
         let key = granted.lease.token.draft_key();
+        let mut target_lease = TargetLease::new(key, now_ns, end_ns(asked_ms, granted.lease_ms));
+        // The draft of an open file is that of an earlier lease as well.
+        if granted.lease.epoch.get() > 1 || matches!(granted.work, GrantedWork::File(..)) {
+            target_lease = target_lease.repeated();
+        }
         Self {
             lease: granted.lease.clone(),
-            target_lease: TargetLease::new(key, now_ns, end_ns(asked_ms, granted.lease_ms)),
+            target_lease,
             controls,
             runs: Mutex::new(true),
             sent_limits: Mutex::new(granted.limits.clone()),

@@ -43,6 +43,8 @@ pub struct GrantedExchange<'a> {
     is_ending: &'a (dyn Fn() -> bool + Sync),
     begins: Mutex<Option<Vec<WorkShare>>>,
     takes_names: bool,
+    /// True if it ends an open file.
+    is_file: bool,
     /// True if nothing else of the run is left to do, if this unit gives nothing away.
     is_all: bool,
     /// True if another broker may have had the unit before.
@@ -86,6 +88,7 @@ impl<'a> GrantedExchange<'a> {
             is_ending,
             begins: Mutex::new(begins(work)?),
             takes_names: matches!(work, GrantedWork::Copy(_)),
+            is_file: matches!(work, GrantedWork::File(..)),
             is_all: match work {
                 GrantedWork::Copy(bytes) => UnitWork::decode(bytes)? == UnitWork::All,
                 GrantedWork::Ends { is_examined, is_last, .. } => *is_examined && *is_last,
@@ -144,8 +147,8 @@ impl<'a> GrantedExchange<'a> {
     }
 }
 
-/// Returns true if ranges of large files are given away by a unit. One that copies entries by themselves lists their directories
-/// only if it is repeated, and another one with an entry of the same directory would remove the draft then.
+/// Returns true if ranges of large files are given away by a unit. After one that copies entries by themselves, nobody ends the
+/// directories in which they are, and so nobody would find the drafts that are left there.
 fn gives_ranges(work: &GrantedWork) -> Result<bool> {
     match work {
         GrantedWork::Copy(bytes) => Ok(!matches!(UnitWork::decode(bytes)?, UnitWork::Again(_))),
@@ -220,6 +223,10 @@ impl WorkExchange for GrantedExchange<'_> {
         if entries == 0 {
             return WorkDemand::Nothing;
         }
+        // It meets a directory if one has taken the place of its file. Ranges that are given away below that would come too late.
+        if self.is_file {
+            return WorkDemand::Nothing;
+        }
         let has_enough = (entries >= ENTRIES_ENOUGH || bytes >= BYTES_ENOUGH)
             && self.state.age(self.clock.elapsed_ms()) >= TIME_ENOUGH;
         let has_rows = self.rows.load(Ordering::Relaxed) >= ROWS_ENOUGH;
@@ -242,7 +249,11 @@ impl WorkExchange for GrantedExchange<'_> {
         // Looking at entries by their names costs more than listing them, so this is only of use to others.
         let is_wanted = self.state.splits() || (self.is_ending)();
         let is_full = self.slice_bytes.load(Ordering::Relaxed) >= SLICE_BYTES_MAX;
-        if entries > 0 && is_wanted && !is_full { WorkDemand::All } else { WorkDemand::Nothing }
+        if entries > 0 && is_wanted && !is_full && !self.is_file {
+            WorkDemand::All
+        } else {
+            WorkDemand::Nothing
+        }
     }
 
     fn give_slices(&self, slices: Vec<DirectorySlice>) {
@@ -297,5 +308,49 @@ impl WorkExchange for GrantedExchange<'_> {
 
     fn lease(&self) -> &TargetLease {
         &self.state.target_lease
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::entry::{EntryKind, EntryMetadata};
+    use hakobu_core::exchange::SharePlace;
+    use hakobu_core::open_file::OpenFileVersion;
+    use hakobu_core::path::EntryPath;
+
+    use super::*;
+    use crate::fleet_clock::MachineClock;
+    use crate::ids::{Epoch, RunId, UnitId, UnitKey};
+    use crate::lease_token::LeaseKey;
+    use crate::message::{LeaseName, SentLimits};
+    use crate::names::{BrokerName, GroupName};
+    use crate::worker::broker_unit::UnitControls;
+
+    /// Returns what a unit gives away of a directory while others are idle.
+    fn demands(work: GrantedWork) -> (WorkDemand, WorkDemand, Option<u64>) {
+        let key = UnitKey { run: RunId::new(1).unwrap(), unit: UnitId::new(1).unwrap() };
+        let (group, broker) = (GroupName::new("g").unwrap(), BrokerName::new("b").unwrap());
+        let epoch = Epoch::new(1).unwrap();
+        let token = LeaseKey::new(b"secret").token(key, epoch, &group, &broker);
+        let lease = LeaseName { key, epoch, token };
+        let (request, limits, credentials) = (String::new(), SentLimits::default(), Vec::new());
+        let granted = GrantedUnit { lease, lease_ms: 1000, request, limits, work, credentials };
+        let state = Arc::new(BrokerUnit::new(&granted, UnitControls::default(), 0, || 1));
+        state.set_splits(true);
+        let ranges = RangeSizes::of_at_least(1);
+        let exchange = GrantedExchange::new(&state, &granted, &MachineClock, (&|| false, ranges)).unwrap();
+        (exchange.demand(9, 9), exchange.slice_demand(9), exchange.range_bytes(9))
+    }
+
+    #[test]
+    fn a_unit_that_ends_a_file_gives_nothing_away() {
+        let all = GrantedWork::Copy(UnitWork::All.encode().unwrap());
+        assert_eq!(demands(all), (WorkDemand::All, WorkDemand::All, Some(1)));
+        let path = EntryPath::new("a").unwrap();
+        let place = SharePlace { root: 0, source: path.clone(), target: path, top_names: 0 };
+        let version = OpenFileVersion::of(&EntryMetadata::new(EntryKind::File));
+        let file = OpenLargeFile { place, version, draft: Vec::new(), replaces: false };
+        let file = GrantedWork::File((&OpenFileRow::of(&file).unwrap()).into(), None);
+        assert_eq!(demands(file), (WorkDemand::Nothing, WorkDemand::Nothing, None));
     }
 }

@@ -23,6 +23,13 @@ impl Default for RangeSizes {
 }
 
 impl RangeSizes {
+    /// Returns the sizes with which each file is divided that has so many bytes left, into ranges of so many.
+    #[must_use]
+    pub fn of_at_least(least_bytes: u64) -> Self {
+        let usual = Self::default();
+        Self { from_bytes: least_bytes, least_bytes, most_bytes: usual.most_bytes.max(least_bytes) }
+    }
+
     /// Returns the length of the ranges of a file of which so many bytes are left, if it is to be divided.
     pub(super) fn length_bytes(&self, left_bytes: u64) -> Option<u64> {
         let length_bytes = (left_bytes / RANGES).min(self.most_bytes).max(self.least_bytes);

@@ -185,3 +185,23 @@ fn a_large_file_that_cannot_be_finished_fails_once() {
     assert_eq!(failures[0].row.failure.path, b"d/large");
     assert!(place.target().join("d/small").exists() && place.drafts() == 0);
 }
+
+/// The units of open files come in their order, and one that meets a directory finds further large files.
+#[test]
+fn a_large_file_that_becomes_a_directory_is_copied_with_all_that_is_in_it() {
+    let place = Place::new();
+    make(&place.source().join("d/z"));
+    let run = place.start_slowly();
+    place.wait_for_units(run, 3);
+    let (folder, large) = (place.source().join("d"), place.source().join("d/large"));
+    // The directory was listed before.
+    let listed = fs::metadata(&folder).unwrap().modified().unwrap();
+    fs::remove_file(&large).unwrap();
+    fs::create_dir_all(large.join("sub")).unwrap();
+    make(&large.join("sub/inner"));
+    File::open(folder).unwrap().set_times(FileTimes::new().set_modified(listed)).unwrap();
+    let row = place.finish(run);
+    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
+    trees::assert_equal(&place.source(), &place.target());
+    assert_eq!(place.drafts(), 0);
+}

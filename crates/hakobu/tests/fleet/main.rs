@@ -11,6 +11,7 @@ mod processes;
 mod reach;
 mod relay;
 mod secret_search;
+mod slurm;
 mod small_fleet;
 mod store_errands;
 mod strangers;

@@ -22,7 +22,7 @@ pub struct Plant {
 }
 
 /// All planted faults.
-pub const PLANTS: [Plant; 13] = [
+pub const PLANTS: [Plant; 14] = [
     Plant {
         name: "sparse-head-lost",
         what: "a file of at most 256 KiB loses everything before its first hole",
@@ -88,6 +88,11 @@ pub const PLANTS: [Plant; 13] = [
         name: "given-units-lost",
         what: "the directories that a unit of a fleet gives away become no units",
         shows: "slow down a fleet until a unit gives something away",
+    },
+    Plant {
+        name: "ranges-lost",
+        what: "the ranges of a large file that a unit of a fleet gives away are committed without having been copied",
+        shows: "slow down a fleet until a unit gives ranges away",
     },
 ];
 

@@ -45,7 +45,7 @@ impl Join<'_> {
         }
         let Some(origin) = self.node.origins.get(self.origin) else { return false };
         let Ok(place) = self.node.place_of(origin, name) else { return false };
-        self.node.open();
+        self.node.cut();
         self.found.given.push(NameShare { place, inode, size_bytes, links });
         true
     }

@@ -110,7 +110,7 @@ impl Worker<'_> {
         };
         let origin = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
         let place = task.node.place_of(origin, name_of(&task.picks, pick))?;
-        task.node.open();
+        task.node.cut();
         Ok(Some(NameShare { place, inode, size_bytes: now.size_bytes, links: now.links }))
     }
 

@@ -5,6 +5,7 @@ use crate::endpoint::SharedDraft;
 use crate::engine::large::FileSharing;
 use crate::exchange::{DirectorySlice, SharePlace, WorkExchange};
 use crate::open_file::{OpenFileEnd, OpenFileRange, OpenFileVersion, OpenLargeFile, divide};
+use crate::plant::planted;
 
 impl Worker<'_> {
     /// Leaves the chunks of a file that no lane has taken to other runs, if they are wanted.
@@ -63,7 +64,7 @@ impl Worker<'_> {
             let version = OpenFileVersion::of(&file.source.metadata);
             let left_bytes: u64 = given.iter().map(|range| range.length).sum();
             let ranges = divide(given, exchange.range_bytes(left_bytes).unwrap_or(left_bytes));
-            file.node.open();
+            file.node.cut();
             exchange
                 .give_ranges(OpenLargeFile { place, version, draft: name, replaces: file.replaces }, ranges);
         }
@@ -85,6 +86,9 @@ impl Worker<'_> {
     pub(super) fn begin_range(&mut self, share: OpenFileRange) -> Result<()> {
         if !share.is_sound() {
             return Err(unexpected());
+        }
+        if planted("ranges-lost") {
+            return Ok(());
         }
         let OpenFileRange { file, extent } = share;
         let metadata = match self.look_at(file.place.root, &file.place.source) {
@@ -123,16 +127,16 @@ impl Worker<'_> {
     pub(super) fn begin_file_end(&mut self, end: OpenFileEnd) -> Result<()> {
         let is_copied_anew = end.is_copied_anew();
         let OpenFileEnd { file, torn } = end;
-        if let Some(error) = torn.filter(|_| !is_copied_anew) {
-            self.discard_shared(&file)?;
-            return self.fail_item(&file.place.source, error);
-        }
         let now = match self.look_at(file.place.root, &file.place.source) {
             Err(error) if error.is_fatal() => return Err(error),
             // Whatever it is, copying it anew meets it again.
             now => now.ok().filter(|now| !is_copied_anew && file.version.is_that_of(now)),
         };
         let Some(metadata) = now else { return self.copy_anew(&file) };
+        if let Some(error) = torn {
+            self.discard_shared(&file)?;
+            return self.fail_item(&file.place.source, error);
+        }
         let mut large = self.large_file(&file, metadata)?;
         large.mark_written();
         if !self.join_complete(&file, large.draft)? {

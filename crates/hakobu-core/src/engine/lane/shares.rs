@@ -1,16 +1,13 @@
 //! Begins with shares that other runs have given away, and gives away names and the ends of directories.
 
 use super::*;
-use crate::exchange::{
-    DirectoryEnd, DirectoryShare, EntryShare, NameShare, SharePlace, WorkExchange, WorkShare,
-};
+use crate::exchange::{DirectoryEnd, DirectoryShare, EntryShare, NameShare, SharePlace, WorkShare};
 use crate::planner::{same_attributes, same_time};
 
 impl Worker<'_> {
     /// Adds the first tasks for shares.
     pub(super) fn begin_shares(&mut self, shares: Vec<WorkShare>) -> Result<()> {
         let mut names = Vec::new();
-        let mut cleared = None;
         for share in shares {
             match share {
                 WorkShare::Directory(share) => {
@@ -21,7 +18,7 @@ impl Worker<'_> {
                 WorkShare::Name(name) => names.push(name),
                 WorkShare::End(end) => self.begin_end(&end)?,
                 WorkShare::Entry(entry) => {
-                    let begun = self.begin_entry(&entry, &mut cleared);
+                    let begun = self.begin_entry(&entry);
                     begun.or_else(|error| self.fail_item(&entry.source, error))?;
                 }
                 WorkShare::Range(range) => self.begin_range(range)?,
@@ -48,8 +45,8 @@ impl Worker<'_> {
         self.begin_directory((origins, target.clone()), &metadata, there.as_ref(), Some(share))
     }
 
-    /// Begins to copy an entry by itself. `cleared`: the directory of the target in which drafts were looked for last.
-    fn begin_entry(&mut self, share: &EntryShare, cleared: &mut Option<EntryPath>) -> Result<()> {
+    /// Begins to copy an entry by itself.
+    fn begin_entry(&mut self, share: &EntryShare) -> Result<()> {
         let EntryShare { root, source } = share;
         let job = self.shared.setup.job;
         let has_it = |item: &&JobItem| item.root == *root && source.is_within(&item.source);
@@ -67,10 +64,6 @@ impl Worker<'_> {
         let mut names = source.names().skip(item.source.names().count());
         let target = names.try_fold(item.target.clone(), |path, name| path.join(name))?;
         let (target_above, _) = target.split_last().ok_or_else(unexpected)?;
-        if cleared.as_ref() != Some(&target_above) {
-            self.clear_repeated(&target_above)?;
-            *cleared = Some(target_above.clone());
-        }
         let there = self.look_at_target(&target)?;
         if metadata.is_none() && there.is_none() {
             return Ok(());
@@ -100,20 +93,11 @@ impl Worker<'_> {
         self.join(&node, &parts, (Some(&listing(there)?), &Prefetched::default()), None)
     }
 
-    /// Looks for drafts in a directory of which single entries are written, if another run may have done that before.
-    fn clear_repeated(&mut self, directory: &EntryPath) -> Result<()> {
-        match self.shared.setup.exchange.is_some_and(WorkExchange::is_repeated) {
-            true => self.clear_drafts(directory),
-            false => Ok(()),
-        }
-    }
-
     /// Begins to copy names of one directory.
     fn begin_names(&mut self, names: &[NameShare]) -> Result<()> {
         let Some(place) = names.first().map(|first| &first.place) else { return Ok(()) };
         let (directory, _) = place.source.split_last().ok_or_else(unexpected)?;
         let (target_directory, _) = place.target.split_last().ok_or_else(unexpected)?;
-        self.clear_repeated(&target_directory)?;
         let origin = Origin::whole(place.root, directory);
         let node = DirectoryNode::of_names(origin, target_directory, place.top_names);
         let names: Vec<&[u8]> = names.iter().filter_map(|name| name.place.source.names().last()).collect();

@@ -307,6 +307,9 @@ fn what_nobody_has_taken_and_no_earlier_run_has_done_is_given_away() {
     assert_eq!(file.take_chunks_until(9 * CHUNK_BYTES), None);
     assert_eq!((file.count_done(given), file.fail(false)), (ChunkProgress::More, (true, 0)));
     assert_eq!(file.count_done(2), ChunkProgress::Abandon);
+    let whole = self::file(9);
+    whole.give_rest();
+    assert_eq!(whole.take_chunks_until(9 * CHUNK_BYTES), None);
     let taken = self::file(1);
     taken.take_chunk();
     assert_eq!((taken.give_rest(), taken.given()), (0, None));

@@ -1,5 +1,6 @@
 //! Leftovers of ended runs in directories that this run writes to: drafts and journals on which nobody holds a lock.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,8 @@ pub(crate) struct LeftoverFiles {
     keeps: AtomicBool,
     /// Drafts that this run has left to others, and their journals.
     spared: Mutex<Vec<Vec<u8>>>,
+    /// The large drafts of other leases in directories that nobody lists.
+    unlisted: Mutex<HashMap<EntryPath, Vec<DraftName>>>,
 }
 
 impl LeftoverFiles {
@@ -61,12 +64,40 @@ impl LeftoverFiles {
         drop(met);
         for other in others {
             if has_free_lock(directory, other.as_bytes()) && is_ours(directory, other.as_bytes()) {
-                let rename = |from: &DraftName, to: &DraftName| {
-                    renameat(directory, from.as_bytes(), directory, to.as_bytes()).is_ok()
-                };
                 // A draft without its journal is begun anew.
-                let _begun_anew = rename(&other.journal(), &draft.journal()) && rename(&other, draft);
+                let _begun_anew = rename(directory, &other, draft);
                 return;
+            }
+        }
+    }
+
+    /// Takes over the draft and journal that an earlier lease of the job has left of a file in a directory that nobody lists, and
+    /// removes its others. None of them is of use to anybody else, as the lease is over. The drafts of other files are those of
+    /// runs that write to the directory as well.
+    pub(crate) fn take_over(
+        &self,
+        key: &DraftKey,
+        (path, directory): (&EntryPath, &OwnedFd),
+        draft: &DraftName,
+        goes_on: bool,
+    ) {
+        if goes_on {
+            self.adopt((path, directory), draft);
+        }
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        if unlisted.len() >= REMEMBERED_MAX {
+            unlisted.clear();
+        }
+        let found = unlisted.entry(path.clone()).or_insert_with(|| others_in(key, directory));
+        let others: Vec<_> = found.extract_if(.., |other| other.is_of_file_of(draft)).collect();
+        drop(unlisted);
+        let mut may_go_on = goes_on && !is_network(directory.as_fd());
+        for other in others.iter().filter(|other| is_ours(directory, other.as_bytes())) {
+            let is_taken =
+                may_go_on && has_free_lock(directory, other.as_bytes()) && rename(directory, other, draft);
+            may_go_on &= !is_taken;
+            for name in [*other, other.journal()].iter().filter(|_| !is_taken) {
+                let _is_gone = unlinkat(directory, OsStr::from_bytes(name.as_bytes()), AtFlags::empty());
             }
         }
     }
@@ -175,6 +206,27 @@ fn beside_files(root: &TreeRoot, grant: &Grant) -> Vec<(EntryPath, Vec<u8>)> {
         }
     }
     found
+}
+
+/// Gives a draft and its journal other names. Returns false if one of them is not there.
+fn rename(directory: &OwnedFd, from: &DraftName, to: &DraftName) -> bool {
+    let rename = |from: &DraftName, to: &DraftName| {
+        renameat(directory, from.as_bytes(), directory, to.as_bytes()).is_ok()
+    };
+    rename(&from.journal(), &to.journal()) && rename(from, to)
+}
+
+/// Returns the large drafts of other leases of the job in a directory.
+fn others_in(key: &DraftKey, directory: &OwnedFd) -> Vec<DraftName> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(entries) = openat(directory, ".", flags, Mode::empty()).and_then(Dir::read_from) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().to_bytes();
+        DraftName::of_other_lease(key, name).filter(|_| draft_life(name) == Some(DraftLife::Long))
+    });
+    names.take(REMEMBERED_MAX).collect()
 }
 
 fn look(directory: &OwnedFd, name: &[u8]) -> Result<Stat, Errno> {

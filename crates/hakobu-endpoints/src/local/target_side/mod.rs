@@ -35,7 +35,7 @@ mod writer;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -144,6 +144,7 @@ impl LocalTarget {
             stream,
             files_only,
             on_network,
+            has_private_drafts: AtomicBool::new(true),
         };
         Ok(Self { shared: Arc::new(shared), capabilities })
     }
@@ -212,7 +213,7 @@ impl Endpoint for LocalTarget {
 
 impl TargetEndpoint for LocalTarget {
     fn shares_drafts(&self) -> bool {
-        true
+        self.shared.has_private_drafts.load(Relaxed)
     }
 
     fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {

@@ -94,9 +94,7 @@ impl LocalDraft {
         let old = (begin.kind == DraftKind::Update).then(|| open_old(directory, name)).flatten();
         let draft_name = shared.draft_name(0, &directory.path, name);
         let journal_name = shared.draft_name(JOURNAL, &directory.path, name);
-        if begin.version.is_some() {
-            shared.leftovers.adopt((&directory.path, &directory.fd), &draft_name);
-        }
+        shared.look_for_earlier(directory, &draft_name, begin.version.is_some());
         match (open_earlier(directory, &draft_name), begin.version) {
             (Some(file), Some(version)) => {
                 hold(&file);
@@ -129,6 +127,9 @@ impl LocalDraft {
         }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
         hold(&file);
+        if !is_ours(&file) {
+            shared.has_private_drafts.store(false, Ordering::Relaxed);
+        }
         let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault("making the file", errno))?;
         // From here on the draft removes its file when it is dropped.
         let mut draft =
@@ -473,10 +474,14 @@ fn check_behind_loop(file: &OwnedFd, during: &'static str) -> Result<()> {
 }
 
 /// Opens the draft of an earlier run, if it exists and no other user can have written to it.
-pub(super) fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
+fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
+    open_draft(directory, name).filter(is_ours)
+}
+
+/// Opens a draft to write to it, whoever it belongs to.
+pub(super) fn open_draft(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(&directory.fd, name.as_bytes(), flags, Mode::empty()).ok()?;
-    is_ours(&file).then_some(file)
+    openat(&directory.fd, name.as_bytes(), flags, Mode::empty()).ok()
 }
 
 /// Removes an unusable draft and frees its space at once, because the new draft may need it. Some file systems (XFS)

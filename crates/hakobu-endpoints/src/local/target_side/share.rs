@@ -4,16 +4,19 @@ use std::sync::atomic::Ordering;
 
 use hakobu_core::endpoint::{DraftKind, SharedDraft};
 use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, fdatasync, flock, fstat, ftruncate};
 
+use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::LocalDraft;
-use super::open::{check_place, open_earlier};
+use super::open::{check_place, open_draft};
 use super::shared::LocalTargetState;
 use super::stable;
 use crate::local::draft_name::DraftName;
-use crate::local::draft_proof::is_ours;
+use crate::local::draft_proof::{is_ours, journal_names};
 use crate::local::errno::fault;
+use crate::local::ownership;
 
 const OPENING: &str = "opening the draft";
 
@@ -34,14 +37,15 @@ impl LocalDraft {
         if !is_ours(&*directory.fd, draft_name.as_bytes()) {
             return Err(not_there());
         }
-        let file = open_earlier(directory, &draft_name).ok_or_else(not_there)?;
+        let file = open_shared(directory, &draft_name, left.is_complete).ok_or_else(not_there)?;
         let found = fstat(&file).map_err(|errno| fault(OPENING, errno))?;
         if u64::try_from(found.st_size) != Ok(left.size_bytes) {
             return Err(not_there());
         }
         // Whoever else writes to it has the lock as well. Without one, its age shows that it is in use.
         let _ = flock(&file, FlockOperation::NonBlockingLockShared);
-        let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault(OPENING, errno))?;
+        // It is no new file of this run, and may have another group, or the owner of the finished file.
+        let owner = Owner { uid: found.st_uid, gid: found.st_gid };
         let place = (&left.path, name);
         let mut draft = Self::new(place, DraftKind::File, &directory.fd, file, owner, left.size_bytes);
         (draft.draft_name, draft.sparse) = (Some(draft_name), left.sparse);
@@ -87,4 +91,12 @@ impl LocalDraft {
         self.pending.store(false, Ordering::Release);
         Ok(name.as_bytes().to_vec())
     }
+}
+
+/// Opens a draft that another run has left. One that is complete may have the attributes of the finished file: whoever set them did
+/// not come to its name. Its journal then shows that it is the draft.
+fn open_shared(directory: &Directory, name: &DraftName, is_complete: bool) -> Option<OwnedFd> {
+    let file = open_draft(directory, name)?;
+    let is_dressed = || is_complete && journal_names(directory.fd.as_fd(), name.as_bytes(), &file);
+    (ownership::is_ours(&file) || is_dressed()).then_some(file)
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use hakobu_core::Result;
 use hakobu_core::grant::Grant;
@@ -12,6 +12,7 @@ use rustix::fd::OwnedFd;
 
 use super::attributes::Policy;
 use super::devices::Devices;
+use super::directories::Directory;
 use super::drafts::LocalDrafts;
 use super::leftovers::LeftoverFiles;
 use super::run_marks::RunMarks;
@@ -60,6 +61,8 @@ pub(crate) struct LocalTargetState {
     pub(super) files_only: bool,
     /// True if each operation is a request to a file server, or to another program.
     pub(super) on_network: bool,
+    /// False if large drafts were made that may be those of other users, as far as the file system tells. Nobody could take them over.
+    pub(super) has_private_drafts: AtomicBool,
 }
 
 impl LocalTargetState {
@@ -72,6 +75,16 @@ impl LocalTargetState {
             false => Cow::Owned([&self.root_path, b"/".as_slice(), directory.as_bytes()].concat()),
         };
         DraftName::new(&self.key, lane, &directory, name)
+    }
+
+    /// Looks for drafts that earlier leases of the job have left of a file. `goes_on`: true if one of them can be taken over.
+    pub(super) fn look_for_earlier(&self, directory: &Directory, draft: &DraftName, goes_on: bool) {
+        let place = (&directory.path, &*directory.fd);
+        if self.grant.lease.as_ref().is_some_and(|lease| lease.is_repeated() && !lease.is_over()) {
+            self.leftovers.take_over(&self.key, place, draft, goes_on);
+        } else if goes_on {
+            self.leftovers.adopt(place, draft);
+        }
     }
 
     /// Refuses a device if only files may be used, because opening one may have an effect. A missing entry is no

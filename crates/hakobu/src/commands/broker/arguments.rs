@@ -64,6 +64,10 @@ pub struct BrokerArguments {
     #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_parser = loopback)]
     pub health: Option<SocketAddr>,
 
+    /// Length in bytes of the ranges in which it gives a large file away, at least; for tests with small files
+    #[arg(long, hide = true, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub least_range: Option<u64>,
+
     /// Print JSON objects instead of lines
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,

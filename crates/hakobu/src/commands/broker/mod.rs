@@ -18,7 +18,7 @@ use hakobu_fleet::names::{BrokerName, GroupName, NAME_BYTES_MAX};
 use hakobu_fleet::reach::BrokerReach;
 use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_fleet::sent_credentials::CredentialReader;
-use hakobu_fleet::worker::{BrokerWorker, WorkerSettings};
+use hakobu_fleet::worker::{BrokerWorker, RangeSizes, WorkerSettings};
 
 use self::arguments::BrokerArguments;
 use self::log::BrokerLog;
@@ -58,7 +58,7 @@ fn run(typed: &BrokerArguments) -> Result<()> {
     wait_for_connection(&bus, &ending);
     let places =
         SecretPlaces { folder: typed.credentials.clone(), variables: typed.credential_variables.clone() };
-    let worker = BrokerWorker::new(
+    let mut worker = BrokerWorker::new(
         WorkerSettings {
             name,
             version: version.to_owned(),
@@ -72,6 +72,9 @@ fn run(typed: &BrokerArguments) -> Result<()> {
     )
     .with_errands(Arc::new(crate::fleet_errands::LocalErrands))
     .with_credentials(CredentialReader::new(places)?);
+    if let Some(least_bytes) = typed.least_range {
+        worker = worker.with_ranges(RangeSizes::of_at_least(least_bytes));
+    }
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

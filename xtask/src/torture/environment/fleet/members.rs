@@ -12,6 +12,8 @@ use super::{FleetPlace, GROUP};
 
 /// The number of brokers.
 const BROKERS: usize = 3;
+/// The length of the ranges of large files at least: one chunk of the engine.
+const LEAST_RANGE_BYTES: &str = "4194304";
 /// The time in which a broker that was asked to end has ended.
 const END_LIMIT: Duration = Duration::from_secs(40);
 
@@ -45,8 +47,11 @@ impl FleetMembers {
     pub(super) fn start_missing(&mut self) -> anyhow::Result<()> {
         for name in self.names() {
             if !self.brokers.contains_key(&name) {
+                let range = ["--least-range", LEAST_RANGE_BYTES];
                 let words = ["broker", "--group", GROUP, "--name", &name, "--nats", &self.nats];
-                let process = self.place.start(&name, &words.map(OsString::from))?;
+                let words = [&words[..], &range].concat();
+                let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+                let process = self.place.start(&name, &words)?;
                 self.brokers.insert(name, process);
             }
         }
