@@ -32,6 +32,18 @@ test('a broker of another form, or with another clock, is named as such', async 
   await accessible(admin, 'refused broker')
 })
 
+test('brokers and groups show what they reach', async ({ admin }) => {
+  const broker = (await api<{ items: object[] }>('GET', '/api/v1/brokers')).items[0]
+  await admin.route('**/api/v1/brokers', (route) => route.fulfill({ json: { items: [{ ...broker, name: 'near', reaches: ['/mnt/nas', 's3://backup'] }, { ...broker, name: 'everywhere', reaches: [] }], next: null, total: 2 } }))
+  const group = { name: 'site', brokers: 1, brokers_away: 0, slots: 1, units: 0, runs: 0, relationships: 0, limits: null, reaches: ['/mnt/nas'], reaches_everything: false }
+  await admin.route('**/api/v1/groups', (route) => route.fulfill({ json: { items: [group], next: null, total: 1 } }))
+  await goTo(admin, 'brokers')
+  await expect(admin.getByRole('row', { name: /^near/ })).toContainText('Reaches only /mnt/nas, s3://backup')
+  await expect(admin.getByRole('row', { name: /^everywhere/ })).not.toContainText('Reaches')
+  await expect(admin.getByRole('row', { name: /^site/ })).toContainText('Reaches only /mnt/nas')
+  await accessible(admin, 'what brokers reach')
+})
+
 test('the limits of a group are changed', async ({ admin }) => {
   await goTo(admin, 'brokers')
   await admin.getByRole('button', { name: 'Limits of the group local' }).click()

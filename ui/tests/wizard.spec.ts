@@ -228,6 +228,37 @@ test('a group without a broker is told of, before and while a run waits for one'
   await expect(admin.getByTestId('waiting')).toHaveCount(0)
 })
 
+test('a prediction names what would keep a copy from working', async ({ admin }) => {
+  const source = tree(fresh('predicted'), 5)
+  await goTo(admin, 'relationships/new')
+  await admin.getByLabel('Name').fill(fresh('predicted'))
+  await admin.getByLabel('Group').fill('local')
+  await admin.getByRole('textbox', { name: 'Source' }).fill(`${source}/`)
+  await admin.getByRole('textbox', { name: 'Target' }).fill(`${source} missing/below`)
+  for (let step = 0; step < 4; step += 1) await admin.getByRole('button', { name: 'Next' }).click()
+  await admin.getByRole('button', { name: 'Predict' }).click()
+  await expect(admin.getByTestId('predicted')).toContainText('Rate', { timeout: 50_000 })
+  await expect(admin.getByText('its parent directory does not exist; create it first')).toBeVisible()
+})
+
+test('a location that no broker of the group reaches is told of', async ({ admin }) => {
+  const group = { name: 'site', brokers: 1, brokers_away: 0, slots: 1, units: 0, runs: 0, relationships: 0, limits: null, reaches: ['/mnt/nas'], reaches_everything: false }
+  await admin.route('**/api/v1/groups', (route) => route.fulfill({ json: { items: [group], next: null, total: 1 } }))
+  await admin.route('**/api/v1/groups/site/reach', (route) => {
+    const { sources, target } = route.request().postDataJSON() as { sources: string[]; target: string }
+    const unreached = [...sources, target].filter((location) => !location.startsWith('/mnt/nas'))
+    return route.fulfill({ json: { brokers: 1, reaching: unreached.length === 0 ? 1 : 0, unreached } })
+  })
+  await goTo(admin, 'relationships/new')
+  await admin.getByLabel('Group').fill('site')
+  await admin.getByRole('textbox', { name: 'Source' }).fill('/mnt/nas/a/')
+  await admin.getByRole('textbox', { name: 'Target' }).fill('/mnt/tape/b')
+  await expect(admin.getByText('No broker of the group site that is connected reaches /mnt/tape/b.')).toBeVisible()
+  await accessible(admin, 'unreached')
+  await admin.getByRole('textbox', { name: 'Target' }).fill('/mnt/nas/b')
+  await expect(admin.getByText('No broker of the group site')).toHaveCount(0)
+})
+
 test('a sync needs the consent to remove what only the target has', async ({ admin }) => {
   const source = tree(fresh('sync source'), 20)
   const target = tree(fresh('sync target'), 15)

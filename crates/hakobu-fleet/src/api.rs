@@ -17,6 +17,7 @@ mod glimpse;
 mod health;
 pub mod listing;
 mod metrics;
+pub mod next_run;
 mod overview;
 mod page_files;
 pub mod problem;

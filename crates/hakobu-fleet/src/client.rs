@@ -7,8 +7,10 @@ use reqwest::{Certificate, Method, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::api::errands::{ErrandInput, ErrandNumber};
 use crate::api::listing::ListPage;
 use crate::api::problem::Problem;
+use crate::errand::{ErrandState, ErrandView};
 use crate::failure::kind_of_name;
 use crate::secret_bytes::SecretBytes;
 
@@ -18,6 +20,8 @@ const ASKING: &str = "asking the control plane";
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The time in which a connection is made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// The time between two looks at an errand.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The maximum length of an answer in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -132,6 +136,22 @@ impl FleetClient {
     /// As for [`FleetClient::get`].
     pub fn order(&self, method: &str, path: &str, body: Option<&impl Serialize>) -> Result<()> {
         self.bytes(method_of(method), path, body.map(json).transpose()?).map(drop)
+    }
+
+    /// Asks a broker of a group, and waits until the errand is done or has failed. The control plane ends each in time.
+    ///
+    /// # Errors
+    /// As for [`FleetClient::get`]. An errand that has failed is no error of this call.
+    pub fn ask_broker(&self, group: &str, input: &ErrandInput) -> Result<ErrandView> {
+        let path = format!("/api/v1/groups/{}/errands", escaped(group.as_bytes()));
+        let ErrandNumber { id } = self.send("POST", &path, input)?;
+        loop {
+            let view: ErrandView = self.get(&format!("/api/v1/errands/{id}"))?;
+            if matches!(view.state, ErrandState::Done | ErrandState::Failed) {
+                return Ok(view);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     fn bytes(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Vec<u8>> {

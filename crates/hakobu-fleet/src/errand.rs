@@ -83,6 +83,16 @@ impl Errand {
         }
     }
 
+    /// Returns the locations that it is about.
+    pub fn locations(&self) -> Vec<LocationText> {
+        match self {
+            Self::Test { request } | Self::Preview { request } | Self::Probe { request } => {
+                FleetRequest::from(request.clone()).into_locations()
+            }
+            Self::Browse { location, .. } => vec![location.clone().into()],
+        }
+    }
+
     /// Returns the time in which it must be answered, in milliseconds.
     pub fn limit_ms(&self) -> u64 {
         match self {

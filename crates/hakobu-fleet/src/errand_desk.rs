@@ -8,6 +8,7 @@ use crate::api::problem::Problem;
 use crate::errand::{Errand, ErrandResult, ErrandState, ErrandView, RESULT_BYTES_MAX};
 use crate::message::{ErrandAnswer, SentErrand};
 use crate::names::{BrokerName, GroupName};
+use crate::reach::BrokerReach;
 use crate::relationship::CredentialReference;
 use crate::sent_credentials::SentCredential;
 
@@ -136,21 +137,23 @@ impl ErrandDesk {
         changed.iter().filter_map(|id| self.rows.get(id)).map(|row| row.view.clone()).collect()
     }
 
-    /// Returns errands that a broker is to begin with. `seal` returns the credentials of the errand with a number for it; an
+    /// Returns errands that a broker is to begin with: of those whose locations it reaches. `seal` returns the credentials of the errand with a number for it; an
     /// errand whose credentials it cannot have fails.
     pub fn give(
         &mut self,
-        (group, broker): (&GroupName, &BrokerName),
+        (group, broker, reach): (&GroupName, &BrokerName, &BrokerReach),
         now_ms: u64,
         seal: impl Fn(&[CredentialReference], u64) -> Result<Vec<SentCredential>>,
     ) -> Vec<SentErrand> {
         self.expire(now_ms);
         let own = |row: &&ErrandRow| row.broker.as_ref() == Some(broker) && Self::is_open(row);
         let busy = self.rows.values().filter(own).count();
-        let waiting = self
-            .rows
-            .iter_mut()
-            .filter(|(_, row)| row.group == *group && row.view.state == ErrandState::Waiting);
+        let fits = |row: &ErrandRow| {
+            row.group == *group
+                && row.view.state == ErrandState::Waiting
+                && reach.has_texts(&row.errand.locations())
+        };
+        let waiting = self.rows.iter_mut().filter(|(_, row)| fits(row));
         let (mut sent, mut failed) = (Vec::new(), Vec::new());
         for (id, row) in waiting.take(BROKER_ERRANDS_MAX.saturating_sub(busy)) {
             let Ok(errand) = serde_json::to_string(&row.errand) else { continue };
@@ -234,8 +237,11 @@ mod tests {
             }
             _ => Err(Error::new(ErrorKind::Unauthenticated, DURING, "they cannot be opened")),
         };
-        assert!(desk.give((&other, &broker), 0, seal).is_empty());
-        let sent = desk.give((&group, &broker), 0, seal);
+        let everywhere = BrokerReach::default();
+        assert!(desk.give((&other, &broker, &everywhere), 0, seal).is_empty());
+        let elsewhere = BrokerReach::new(&[b"/b".to_vec()]).unwrap();
+        assert!(desk.give((&group, &broker, &elsewhere), 0, seal).is_empty());
+        let sent = desk.give((&group, &broker, &everywhere), 0, seal);
         let credentials = vec![SentCredential::Environment(format!("GOOD {good}"))];
         assert_eq!(
             sent.iter().map(|errand| (errand.id, &errand.credentials)).collect::<Vec<_>>(),

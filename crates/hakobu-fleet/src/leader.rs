@@ -16,6 +16,7 @@ mod fleet_limits;
 mod ledger_probe;
 mod live_broker;
 mod phases;
+mod reaching;
 mod refused_broker;
 mod refused_brokers;
 mod runs;
@@ -36,6 +37,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 
 pub use active_run::{ActiveRun, LeasedUnit};
 pub use live_broker::LiveBroker;
+pub use reaching::ReachingBrokers;
 pub use refused_broker::RefusedBroker;
 
 use crate::bus::{BusTrouble, LeaderBus, ReplyTo};
@@ -47,7 +49,8 @@ use crate::key_file::SealingKeys;
 use crate::lease_token::LeaseKey;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::limits_setting::LimitsSetting;
-use crate::message::{LeaderAnswer, encode};
+use crate::message::LeaderAnswer;
+use crate::message_form::encode;
 use crate::names::{BrokerName, GroupName};
 use crate::relationship::CredentialReference;
 

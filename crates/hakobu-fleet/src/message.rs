@@ -1,12 +1,9 @@
-//! The messages between brokers and the leader, and their bytes.
+//! The messages between brokers and the leader.
 //!
 //! Everything is asked by brokers, so that they need outbound connections only: the leader's wishes are in its answers. Both
 //! sides are hostile to each other until checked: lengths and numbers are, before anything is done with them.
 //!
-//! The first byte is the version of the messages, which changes only with their form. Both sides refuse any other version than
-//! their own. New kinds of messages are added at the end of their type. A call of every version begins with the name of the
-//! broker, the number of its process and that of the kind; a report, whose number is 0, goes on with the version of the program.
-//! So [`foreign_call`] can tell people who was refused.
+//! Their bytes are in [`crate::message_form`].
 
 use hakobu_core::entry::Inode;
 use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
@@ -14,7 +11,6 @@ use hakobu_core::event::Failure;
 use hakobu_core::path::EntryPath;
 use serde::{Deserialize, Serialize};
 
-use crate::broker::VERSION_BYTES_MAX;
 use crate::broker_key::BrokerPublicKey;
 use crate::failure::{FailureRow, kind_of_number, number_of_kind};
 use crate::ids::{Epoch, RunId, UnitKey};
@@ -26,13 +22,6 @@ use crate::open_file::{OpenFilePosition, OpenFileRow};
 use crate::run_figures::RunFigures;
 use crate::sent_credentials::SentCredential;
 use crate::transition::RefuseCause;
-
-/// The version of the messages that this program speaks.
-pub const MESSAGE_VERSION: u8 = 3;
-/// The number of [`BrokerRequest::Report`] among the kinds of requests.
-const REPORT: u32 = 0;
-/// The maximum length of a message in bytes. A bus divides what is too long for it.
-pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// A request of a broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,6 +100,9 @@ pub struct BrokerReport {
     pub units: Vec<UnitProgress>,
     /// The key for which credentials are sealed.
     pub key: Option<BrokerPublicKey>,
+    /// The locations that it reaches; none if it reaches everything. It is the end of the message, see
+    /// [`VERSION_BEFORE`](crate::message_form::VERSION_BEFORE).
+    pub reaches: Vec<Vec<u8>>,
 }
 
 /// The progress of a unit.
@@ -427,129 +419,9 @@ impl From<SentFailure> for FailureRow {
     }
 }
 
-/// Returns the bytes of a message.
-///
-/// # Errors
-/// `Usage` if it is too long.
-pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
-    let bytes = postcard::to_extend(message, vec![MESSAGE_VERSION]).map_err(|error| misread(&error))?;
-    match bytes.len() {
-        ..=MESSAGE_BYTES_MAX => Ok(bytes),
-        length => {
-            let words = format!("it has {length} bytes, at most {MESSAGE_BYTES_MAX} are possible");
-            Err(Error::new(ErrorKind::Usage, "sending a message", words))
-        }
-    }
-}
-
-/// Reads the bytes of a message.
-///
-/// # Errors
-/// `Protocol` for another version, and for anything that is no such message.
-pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    match bytes.split_first() {
-        Some((&MESSAGE_VERSION, _)) if bytes.len() > MESSAGE_BYTES_MAX => Err(misread(&"it is too long")),
-        Some((&MESSAGE_VERSION, rest)) => match postcard::take_from_bytes(rest) {
-            Ok((message, [])) => Ok(message),
-            Ok(_) => Err(misread(&"bytes follow it")),
-            Err(error) => Err(misread(&error)),
-        },
-        Some((version, _)) => {
-            let words = format!("it has version {version}, and this program speaks {MESSAGE_VERSION}");
-            let hint = "let the control plane and the brokers run the same version of hakobu";
-            Err(misread(&words).hint(hint))
-        }
-        None => Err(misread(&"it is empty")),
-    }
-}
-
-/// A call in another form of messages than this program's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForeignCall {
-    /// The version of the messages.
-    pub form: u8,
-    /// The broker, if its name can be read.
-    pub broker: Option<BrokerName>,
-    /// The version of the program, if it can be read.
-    pub version: Option<String>,
-}
-
-/// Returns what can be told about a call in another form; `None` if it has this program's, or is empty.
-pub fn foreign_call(bytes: &[u8]) -> Option<ForeignCall> {
-    let (form, rest) = bytes.split_first().filter(|(form, _)| **form != MESSAGE_VERSION)?;
-    let begun = postcard::take_from_bytes::<(BrokerName, u64, u32)>(rest).ok();
-    let (broker, version) = match begun {
-        Some(((broker, _, REPORT), rest)) => (Some(broker), postcard::take_from_bytes::<String>(rest).ok()),
-        Some(((broker, ..), _)) => (Some(broker), None),
-        None => (None, None),
-    };
-    let is_plain = |text: &String| {
-        (1..=VERSION_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    Some(ForeignCall { form: *form, broker, version: version.map(|(text, _)| text).filter(is_plain) })
-}
-
-fn misread(cause: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Protocol, "reading a message of the fleet", cause.to_string())
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    proptest! {
-        #[test]
-        fn arbitrary_bytes_are_refused_or_read(bytes: Vec<u8>) {
-            let bytes = [&[MESSAGE_VERSION], &bytes[..]].concat();
-            let _ = decode::<BrokerCall>(&bytes);
-            let _ = decode::<LeaderAnswer>(&bytes);
-        }
-    }
-
-    #[test]
-    fn the_beginning_of_a_report_is_known_in_every_form() {
-        let broker = BrokerName::new("web1").unwrap();
-        let call = |request| {
-            let mut bytes =
-                encode(&BrokerCall { broker: broker.clone(), process: u64::MAX, request }).unwrap();
-            assert_eq!(foreign_call(&bytes), None);
-            bytes[0] = MESSAGE_VERSION + 1;
-            // Another form may have anything behind its beginning.
-            [&bytes[..], b"\xff more"].concat()
-        };
-        let report = |version: &str| {
-            BrokerRequest::Report(BrokerReport { version: version.to_owned(), ..BrokerReport::default() })
-        };
-        let form = MESSAGE_VERSION + 1;
-        let told = |version: Option<&str>| ForeignCall {
-            form,
-            broker: Some(broker.clone()),
-            version: version.map(str::to_owned),
-        };
-        assert_eq!(foreign_call(&call(report("0.3.0"))), Some(told(Some("0.3.0"))));
-        assert_eq!(foreign_call(&call(BrokerRequest::Leave)), Some(told(None)));
-        for wrong in ["", "a\nb", &"9".repeat(99)] {
-            assert_eq!(foreign_call(&call(report(wrong))), Some(told(None)));
-        }
-        let unknown = ForeignCall { form: 99, broker: None, version: None };
-        assert_eq!(foreign_call(&[99, 0xff, 0xff]), Some(unknown));
-        assert_eq!(foreign_call(&[]), None);
-    }
-
-    #[test]
-    fn messages_of_another_version_are_named() {
-        let mut bytes = encode(&LeaderAnswer::Done).unwrap();
-        assert_eq!(decode::<LeaderAnswer>(&bytes).unwrap(), LeaderAnswer::Done);
-        bytes.push(0);
-        assert!(decode::<LeaderAnswer>(&bytes).is_err());
-        bytes[0] = MESSAGE_VERSION + 1;
-        let error = decode::<LeaderAnswer>(&bytes).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Protocol);
-        let other = format!("version {}", MESSAGE_VERSION + 1);
-        assert!(error.detail.contains(&other) && error.hint.is_some(), "{error:?}");
-    }
 
     #[test]
     fn errors_come_back_as_they_were() {

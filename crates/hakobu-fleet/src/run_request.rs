@@ -138,6 +138,13 @@ impl FleetRequest {
         })
     }
 
+    /// Returns the sources and the target.
+    pub fn into_locations(self) -> Vec<LocationText> {
+        let Self { mut sources, target, .. } = self;
+        sources.push(target);
+        sources
+    }
+
     /// Reads the JSON of a request.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ use utoipa::ToSchema;
 
 use crate::ids::Moment;
 use crate::names::{BrokerName, GroupName};
+use crate::reach::named_locations;
+use crate::run_request::LocationText;
 
 /// The event that a run waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum RunWait {
     NoBroker,
     /// A broker of its group that takes units: all that are there drain or end.
     Draining,
+    /// A broker of its group that reaches its locations: none that takes units reaches these, or each reaches some of them.
+    Unreachable(Vec<LocationText>),
     /// The end of the leases of brokers that do not report any more, so long in milliseconds.
     SilentBrokers(BTreeSet<BrokerName>, u64),
     /// The next attempt of a unit that failed, so long in milliseconds.
@@ -33,6 +37,8 @@ pub enum WaitKind {
     NoBroker,
     /// A broker of its group that takes units: all that are connected drain or end.
     Draining,
+    /// A broker of its group that reaches all its locations: none that is connected and takes units does.
+    Unreachable,
     /// The end of the leases of brokers that do not report any more.
     SilentBrokers,
     /// The next attempt of a unit that failed.
@@ -66,6 +72,11 @@ impl RunWaitView {
             RunWait::Draining => {
                 let message = format!("a broker of the group {group}; all that are connected drain or end");
                 (WaitKind::Draining, message, None)
+            }
+            RunWait::Unreachable(locations) => {
+                let locations = named_locations(locations);
+                let message = format!("a broker of the group {group} that reaches {locations}");
+                (WaitKind::Unreachable, message, None)
             }
             RunWait::SilentBrokers(brokers, wait_ms) => {
                 let names: Vec<_> = brokers.iter().map(|broker| broker.as_str()).collect();

@@ -23,10 +23,10 @@ use hakobu_transfer::shared_run::boot_time_ns;
 use crate::bus::BrokerBus;
 use crate::errand::ErrandRunner;
 use crate::fleet_clock::FleetClock;
-use crate::message::{
-    BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, SentErrand, UnitOrder, decode, encode,
-};
+use crate::message::{BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, SentErrand, UnitOrder};
+use crate::message_form::{decode, encode};
 use crate::names::BrokerName;
+use crate::reach::BrokerReach;
 use crate::run_request::RequestReader;
 use crate::sent_credentials::CredentialReader;
 use broker_unit::BrokerUnit;
@@ -58,6 +58,8 @@ pub struct WorkerSettings {
     pub slots: u16,
     /// A random number of the process.
     pub process: u64,
+    /// The locations that it reaches.
+    pub reach: BrokerReach,
 }
 
 /// A broker.
@@ -183,6 +185,7 @@ impl BrokerWorker {
                 is_ending: self.is_ending(),
                 units: units.iter().map(|unit| unit.progress(self.clock.elapsed_ms())).collect(),
                 key: self.credentials.as_ref().map(|reader| reader.public()),
+                reaches: self.settings.reach.typed().map(<[u8]>::to_vec).collect(),
             };
             let words = match self.ask_within(BrokerRequest::Report(report), REPORT_LIMIT) {
                 Ok((LeaderAnswer::Orders(orders), asked_ms)) => {

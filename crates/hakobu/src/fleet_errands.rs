@@ -11,6 +11,7 @@ use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::location::Location;
 use hakobu_core::outcome::RunEnvironment;
 use hakobu_core::prompts::NoPrompts;
+use hakobu_core::report::Report;
 use hakobu_core::request::CopyRequest;
 use hakobu_core::store_settings::StoreSettings;
 use hakobu_fleet::api::byte_text::ByteText;
@@ -24,6 +25,8 @@ use hakobu_fleet::sent_credentials::EndCredentials;
 use hakobu_transfer::list::{self, LsRequest};
 use hakobu_transfer::probe::{self, ProbeRequest};
 
+use crate::clock::now;
+use crate::commands::copy::{base_report, complete};
 use crate::commands::ls::kind_name;
 use crate::commands::probe::{json, store_json};
 use crate::fleet_reader::FleetReader;
@@ -134,7 +137,10 @@ fn preview(request: CopyRequest, cancel: &Arc<AtomicBool>) -> Result<ErrandResul
     let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
     let mut environment =
         RunEnvironment { prompts: &mut NoPrompts, observer: &observer, cancel: cancel.clone(), limits };
-    let report = run::copy(&request, &mut environment);
+    let began = Instant::now();
+    let base = Report { started_at: now(), ..base_report(&request, &[]) };
+    let mut report = run::copy(&request, &mut environment);
+    complete(&mut report, base, began.elapsed());
     let report = serde_json::to_value(&report).map_err(|error| unwritten(&error))?;
     let (changes, is_cut) = observer.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(ErrandResult::Preview { report, changes, is_cut })
@@ -206,6 +212,7 @@ mod tests {
         };
         assert!(changes.iter().any(|change| change.path.0.ends_with(b"below/file")), "{changes:?}");
         assert!(report["schema"].is_string() && !target.exists(), "{report}");
+        assert_eq!(report["dry_run"], true, "it says so");
         let missing = serde_json::json!({"kind": "browse", "location": folder.path().join("c")});
         assert_eq!(asked(missing).unwrap_err().kind, ErrorKind::NotFound);
         for location in ["relative", "-", "rsync://h/m"] {

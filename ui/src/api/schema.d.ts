@@ -179,6 +179,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/groups/{group}/reach": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Tells which brokers of a group reach the locations of a request. Others may come later. */
+        post: operations["reach_of_group"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/relationships": {
         parameters: {
             query?: never;
@@ -663,6 +680,8 @@ export interface components {
             last_seen_ms: number;
             /** @description The name. */
             name: string;
+            /** @description The locations that it reaches, with everything below them; none if it reaches everything, or is away. */
+            reaches?: components["schemas"]["ByteText"][];
             refused?: components["schemas"]["RefusedForm"] | null;
             /** @description The runs that it works on. */
             runs: number[];
@@ -853,6 +872,21 @@ export interface components {
             /** @description The parts that do not work; none if all do. */
             troubles: components["schemas"]["TroubleView"][];
         };
+        /** @description The brokers of a group that reach the locations of a request. */
+        GroupReach: {
+            /**
+             * Format: int64
+             * @description The brokers that are there.
+             */
+            brokers: number;
+            /**
+             * Format: int64
+             * @description Those of them that reach all sources and the target.
+             */
+            reaching: number;
+            /** @description The locations that none of them reaches. */
+            unreached: components["schemas"]["ByteText"][];
+        };
         /** @description A group of brokers. */
         GroupView: {
             /**
@@ -868,6 +902,10 @@ export interface components {
             limits?: components["schemas"]["LimitsSetting"] | null;
             /** @description The name. */
             name: string;
+            /** @description The locations that its brokers reach, if each of those that are there names some. */
+            reaches?: components["schemas"]["ByteText"][];
+            /** @description True if a broker that is there reaches everything. */
+            reaches_everything?: boolean;
             /**
              * Format: int64
              * @description The relationships.
@@ -978,6 +1016,8 @@ export interface components {
                 last_seen_ms: number;
                 /** @description The name. */
                 name: string;
+                /** @description The locations that it reaches, with everything below them; none if it reaches everything, or is away. */
+                reaches?: components["schemas"]["ByteText"][];
                 refused?: components["schemas"]["RefusedForm"] | null;
                 /** @description The runs that it works on. */
                 runs: number[];
@@ -1043,6 +1083,10 @@ export interface components {
                 limits?: components["schemas"]["LimitsSetting"] | null;
                 /** @description The name. */
                 name: string;
+                /** @description The locations that its brokers reach, if each of those that are there names some. */
+                reaches?: components["schemas"]["ByteText"][];
+                /** @description True if a broker that is there reaches everything. */
+                reaches_everything?: boolean;
                 /**
                  * Format: int64
                  * @description The relationships.
@@ -2083,7 +2127,7 @@ export interface components {
          * @description The kind of event that a run waits for.
          * @enum {string}
          */
-        WaitKind: "blackout" | "no_broker" | "draining" | "silent_brokers" | "pause";
+        WaitKind: "blackout" | "no_broker" | "draining" | "unreachable" | "silent_brokers" | "pause";
         /** @description A webhook. */
         WebhookSetting: {
             secret?: components["schemas"]["CredentialReference"] | null;
@@ -2428,6 +2472,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description An error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reach_of_group: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RequestView"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupReach"];
+                };
             };
             /** @description An error */
             default: {

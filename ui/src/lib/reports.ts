@@ -23,9 +23,14 @@ export function plannedCounts(report: unknown) {
 
 /** The error that ended a dry run before its end, in words. Its counts then say little or nothing. */
 export function errorOfReport(report: unknown): string | undefined {
-  const words = text(at(report, 'error', 'error'))
+  return wordsOfError(at(report, 'error'))
+}
+
+/** An error in the form of reports, in words. */
+function wordsOfError(error: unknown): string | undefined {
+  const words = text(at(error, 'error'))
   if (words === undefined) return undefined
-  const [during, place] = [text(at(report, 'error', 'during')), text(at(report, 'error', 'at'))]
+  const [during, place] = [text(at(error, 'during')), text(at(error, 'at'))]
   const step = [during, place].filter(Boolean).join(' ')
   return step === '' ? words : `${step}: ${words}`
 }
@@ -40,7 +45,7 @@ export function failuresOfReport(report: unknown): { path: string; words: string
 export function prediction(report: unknown) {
   const tree = at(report, 'prediction', 'tree')
   return {
-    obstacle: text(at(report, 'obstacle', 'words')) ?? text(at(report, 'obstacle', 'message')) ?? text(at(report, 'obstacle')) ?? text(at(report, 'error', 'message')) ?? text(at(report, 'error')),
+    obstacle: wordsOfError(at(report, 'obstacle')) ?? wordsOfError(at(report, 'requests', 'error')) ?? wordsOfError(at(report, 'error')),
     rate: number(at(report, 'prediction', 'bytes_per_second')),
     limitedBy: text(at(report, 'prediction', 'limited_by')),
     firstSeconds: number(at(tree, 'first_copy', 'seconds')),

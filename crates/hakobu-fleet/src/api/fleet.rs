@@ -9,17 +9,21 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::byte_text::ByteText;
 use super::caller::{AdminCaller, OperatorCaller, ViewerCaller};
-use super::fleet_view::{BrokerState, BrokerView, GroupView};
+use super::fleet_view::{BrokerState, BrokerView, GroupReach, GroupView};
 use super::glimpse::one_broker;
 use super::listing::{JsonBody, ListPage, PathParts, QueryParts, page_items};
 use super::problem::{ApiError, ApiResult};
+use super::run_view::RequestView;
 use super::runs::check_open;
 use super::state::{ApiState, AuditedAction};
 use crate::change::LedgerChange;
 use crate::ids::RunId;
+use crate::leader::ReachingBrokers;
 use crate::limits_setting::LimitsSetting;
 use crate::names::{BrokerName, GroupName};
+use crate::run_request::FleetRequest;
 
 /// The query of a list of brokers.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -133,6 +137,8 @@ pub async fn list_groups(
             runs: 0,
             relationships: 0,
             limits: None,
+            reaches: Vec::new(),
+            reaches_everything: false,
         });
         count(group);
     };
@@ -143,6 +149,10 @@ pub async fn list_groups(
             group.brokers_away += is_away;
             group.slots += broker.slots;
             group.units += broker.units;
+            if is_away == 0 {
+                group.reaches_everything |= broker.reaches.is_empty();
+                group.reaches.extend(broker.reaches.iter().cloned());
+            }
         });
     }
     for run in overview.runs.values() {
@@ -154,7 +164,32 @@ pub async fn list_groups(
     for (name, limits) in &overview.group_limits {
         of(name.as_str(), &|group| group.limits = Some(limits.clone()));
     }
-    Ok(Json(ListPage::whole(groups.into_values().collect())))
+    Ok(Json(ListPage::whole(groups.into_values().map(with_reach_once).collect())))
+}
+
+/// Returns a group that names each location once, and none if a broker reaches everything.
+fn with_reach_once(mut group: GroupView) -> GroupView {
+    if group.reaches_everything {
+        group.reaches.clear();
+    }
+    group.reaches.sort_by(|one, other| one.0.cmp(&other.0));
+    group.reaches.dedup();
+    group
+}
+
+/// Tells which brokers of a group reach the locations of a request. Others may come later.
+#[utoipa::path(post, path = "/api/v1/groups/{group}/reach", tag = "groups", params(("group" = String, Path)),
+    request_body = RequestView, responses((status = 200, body = GroupReach)))]
+pub async fn reach_of_group(
+    State(state): State<Arc<ApiState>>,
+    _caller: ViewerCaller,
+    PathParts(group): PathParts<GroupName>,
+    JsonBody(view): JsonBody<RequestView>,
+) -> ApiResult<Json<GroupReach>> {
+    let locations = FleetRequest::from(view).into_locations();
+    let found = state.ask(move |leader| leader.group_reach(&group, &locations)).await?;
+    let ReachingBrokers { brokers, reaching, unreached } = found;
+    Ok(Json(GroupReach { brokers, reaching, unreached: unreached.iter().map(ByteText::from).collect() }))
 }
 
 /// Sets the limits of a run under way, over all its brokers. They hold within seconds.

@@ -55,6 +55,9 @@ pub struct BrokerView {
     pub is_draining: bool,
     /// The number of units that it works on at a time; 0 if it is away.
     pub slots: u64,
+    /// The locations that it reaches, with everything below them; none if it reaches everything, or is away.
+    #[serde(default)]
+    pub reaches: Vec<ByteText>,
     /// The runs that it works on.
     pub runs: Vec<u64>,
     /// The number of its units.
@@ -88,6 +91,23 @@ pub struct GroupView {
     pub relationships: u64,
     /// The limits that were set for it.
     pub limits: Option<LimitsSetting>,
+    /// The locations that its brokers reach, if each of those that are there names some.
+    #[serde(default)]
+    pub reaches: Vec<ByteText>,
+    /// True if a broker that is there reaches everything.
+    #[serde(default)]
+    pub reaches_everything: bool,
+}
+
+/// The brokers of a group that reach the locations of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GroupReach {
+    /// The brokers that are there.
+    pub brokers: u64,
+    /// Those of them that reach all sources and the target.
+    pub reaching: u64,
+    /// The locations that none of them reaches.
+    pub unreached: Vec<ByteText>,
 }
 
 /// A token, without its secret.

@@ -2,6 +2,7 @@
 
 use hakobu_core::error::Result;
 
+use super::byte_text::ByteText;
 use super::fleet_view::{BrokerState, BrokerView, RefusedForm};
 use super::problem::Problem;
 use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
@@ -11,7 +12,7 @@ use crate::errand::ErrandView;
 use crate::ids::{Moment, RelationshipId};
 use crate::leader::{ActiveRun, Leader, LiveBroker};
 use crate::limits_setting::LimitsSetting;
-use crate::message::MESSAGE_VERSION;
+use crate::message_form::MESSAGE_VERSION;
 use crate::names::{BrokerName, GroupName};
 use crate::relationship::RelationshipRecord;
 use crate::run::RunRow;
@@ -198,6 +199,11 @@ fn broker(leader: &Leader, record: &BrokerRecord) -> BrokerView {
         is_draining: record.is_draining,
         slots: live.map_or(0, |live| u64::from(live.slots)),
         units: live.map_or(0, |live| live.units.len() as u64),
+        reaches: live
+            .iter()
+            .flat_map(|live| live.reach.typed())
+            .map(|typed| ByteText(typed.to_vec()))
+            .collect(),
         runs,
         clock_ahead_s: live.and_then(LiveBroker::clock_ahead_ms).and_then(told_seconds),
         first_seen_ms: record.first_seen.get(),

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::state::ApiState;
-use super::{access, errands, failures, fleet, health, relationships, runs};
+use super::{access, errands, failures, fleet, health, next_run, relationships, runs};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -38,7 +38,7 @@ fn calls() -> OpenApiRouter<Arc<ApiState>> {
             relationships::remove_relationship
         ))
         .routes(routes!(relationships::start_relationship))
-        .routes(routes!(runs::forecast_next))
+        .routes(routes!(next_run::forecast_next))
         .routes(routes!(relationships::preview_schedule))
         .routes(routes!(relationships::check_request))
         .routes(routes!(runs::list_runs, runs::start_run))
@@ -58,6 +58,7 @@ fn calls() -> OpenApiRouter<Arc<ApiState>> {
         .routes(routes!(fleet::undrain_broker))
         .routes(routes!(fleet::list_groups))
         .routes(routes!(fleet::limit_group))
+        .routes(routes!(fleet::reach_of_group))
         .routes(routes!(errands::create_errand))
         .routes(routes!(errands::show_errand))
         .routes(routes!(access::list_tokens, access::create_token))

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::caller::{AdminCaller, OperatorCaller, ViewerCaller};
-use super::forecast::quantile;
 use super::listing::{JsonBody, ListPage, PathParts, QueryParts, page_items, position};
 use super::problem::{ApiError, ApiResult};
 use super::relationships::{RunNumber, run_started};
@@ -20,7 +19,6 @@ use super::state::{ApiState, AuditedAction, refused};
 use crate::change::LedgerChange;
 use crate::failure::name_of_kind;
 use crate::ids::{RelationshipId, RunId};
-use crate::ledger::Ledger;
 use crate::names::GroupName;
 use crate::run::{NewRun, RunRow};
 use crate::run_phases::phases;
@@ -292,57 +290,4 @@ pub async fn show_report(
     let headers =
         [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_DISPOSITION, name)];
     Ok((headers, report).into_response())
-}
-
-/// The times that complete runs of a relationship took.
-#[derive(Clone, Debug, serde::Serialize, Deserialize, utoipa::ToSchema)]
-pub struct NextRunForecast {
-    /// The number of runs that it is made from: those that were complete, at most the last 20.
-    pub runs: u64,
-    /// The time that half of them took at most, in milliseconds.
-    pub p50_ms: u64,
-    /// The time that nine of ten took at most, in milliseconds.
-    pub p90_ms: u64,
-    /// The bytes that half of them copied at most.
-    pub p50_bytes: u64,
-    /// The bytes that nine of ten copied at most.
-    pub p90_bytes: u64,
-}
-
-/// The number of runs that a forecast is made from.
-const FORECAST_RUNS: usize = 20;
-
-/// Foretells the length of the next run of a relationship. The first run is left out if there are others: it copied everything.
-#[utoipa::path(get, path = "/api/v1/relationships/{id}/forecast", tag = "relationships", params(("id" = u64, Path)),
-    responses((status = 200, body = NextRunForecast)))]
-pub async fn forecast_next(
-    State(state): State<Arc<ApiState>>,
-    _caller: ViewerCaller,
-    PathParts(id): PathParts<RelationshipId>,
-) -> ApiResult<Json<NextRunForecast>> {
-    let rows = state
-        .ask(move |leader| -> Result<_> {
-            let ledger: &mut dyn Ledger = leader.ledger();
-            Ok((ledger.relationship(id)?.is_some(), ledger.runs(Some(id), None, 10 * FORECAST_RUNS)?))
-        })
-        .await??;
-    let (is_there, rows) = rows;
-    if !is_there {
-        return Err(ApiError::not_found("relationship"));
-    }
-    let is_complete = |row: &&RunRow| row.outcome == Some(crate::run::RunOutcome::Complete);
-    let mut rows: Vec<&RunRow> = rows.iter().filter(is_complete).take(FORECAST_RUNS + 1).collect();
-    if rows.len() > 1 {
-        rows.pop();
-    }
-    let times =
-        || rows.iter().map(|row| row.ended.map_or(0, |end| end.get().saturating_sub(row.started.get())));
-    let bytes = || rows.iter().map(|row| row.counters.figures().bytes_done);
-    Ok(Json(NextRunForecast {
-        runs: rows.len() as u64,
-        p50_ms: quantile(times(), 0.5) as u64,
-        p90_ms: quantile(times(), 0.9) as u64,
-        p50_bytes: quantile(bytes(), 0.5) as u64,
-        p90_bytes: quantile(bytes(), 0.9) as u64,
-    }))
 }

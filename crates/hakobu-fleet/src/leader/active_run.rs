@@ -11,6 +11,7 @@ use crate::limit_shares::RecentUse;
 use crate::limits_setting::LimitsSetting;
 use crate::message::UnitProgress;
 use crate::names::BrokerName;
+use crate::reach::ComparableLocation;
 use crate::run::{RunPhase, RunRow};
 use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;
@@ -98,6 +99,8 @@ pub struct ActiveRun {
     pub row: RunRow,
     /// Its request.
     pub request: FleetRequest,
+    /// Its sources and its target.
+    pub locations: Vec<ComparableLocation>,
     /// The request as brokers get it: ages in filters are moments.
     pub(super) sent_request: String,
     /// The units that can be leased, the earliest first.
@@ -126,9 +129,11 @@ impl ActiveRun {
     pub fn new(row: RunRow, limits: Option<LimitsSetting>) -> Result<Self> {
         let request = FleetRequest::parse(&row.request)?;
         let sent_request = with_moments(request.clone(), row.started).json()?;
+        let locations = ComparableLocation::of_request(&request);
         Ok(Self {
             row,
             request,
+            locations,
             sent_request,
             ready: VecDeque::new(),
             leased: BTreeMap::new(),

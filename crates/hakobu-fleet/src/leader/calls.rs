@@ -6,15 +6,17 @@ use hakobu_core::report::bottleneck_names;
 
 use super::live_broker::NAME_KEPT_MS;
 use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
-use crate::bus::IncomingCall;
+use crate::bus::{IncomingCall, ReplyTo};
 use crate::change::{LedgerChange, UnitResult};
 use crate::ids::{RunId, UnitKey};
 use crate::limits::check_at_most;
 use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
-    UnitProgress, decode, foreign_call,
+    UnitProgress,
 };
+use crate::message_form::{MESSAGE_VERSION, decode_call, foreign_call, in_form};
 use crate::names::{BrokerName, GroupName};
+use crate::reach::BrokerReach;
 use crate::run::STEP_UNITS_MAX;
 use crate::run_losses::RunLosses;
 use crate::transition::{RefuseCause, UnitTransition};
@@ -31,12 +33,12 @@ impl Leader {
     /// Takes a request of a broker. It is answered at the next [`Leader::flush`] at the latest.
     pub fn take_call(&mut self, call: IncomingCall) {
         let IncomingCall { group, broker, bytes, reply } = call;
-        match decode::<BrokerCall>(&bytes) {
-            Ok(call) if broker.as_ref().is_some_and(|name| *name != call.broker) => {
+        match decode_call(&bytes) {
+            Ok((call, form)) if broker.as_ref().is_some_and(|name| *name != call.broker) => {
                 let words = "the request names another broker than the one that may send it";
-                send(reply, &LeaderAnswer::Refused(words.to_owned()));
+                send(reply_in(form, reply), &LeaderAnswer::Refused(words.to_owned()));
             }
-            Ok(call) => self.answer(&group, call, reply),
+            Ok((call, form)) => self.answer(&group, call, reply_in(form, reply)),
             Err(error) => {
                 if let Some(foreign) = foreign_call(&bytes) {
                     self.note_refused(&group, broker, foreign);
@@ -46,7 +48,7 @@ impl Leader {
         }
     }
 
-    fn answer(&mut self, group: &GroupName, call: BrokerCall, reply: crate::bus::ReplyTo) {
+    fn answer(&mut self, group: &GroupName, call: BrokerCall, reply: ReplyTo) {
         let BrokerCall { broker, process, request } = call;
         if let Some(words) = self.name_is_taken(group, &broker, process) {
             return send(reply, &LeaderAnswer::Refused(words));
@@ -119,6 +121,15 @@ impl Leader {
         }
         let (_, now_ms) = self.now();
         let is_known = self.brokers.get(broker).is_some_and(|known| known.process == process);
+        let is_reach_known =
+            is_known && self.brokers.get(broker).is_some_and(|known| known.reach.is_of(&report.reaches));
+        let reach = match is_reach_known {
+            true => None,
+            false => match BrokerReach::new(&report.reaches) {
+                Ok(reach) => Some(reach),
+                Err(error) => return LeaderAnswer::Refused(error.to_string()),
+            },
+        };
         if !is_known {
             let mut live = LiveBroker::new(group.clone(), process, now_ms);
             live.is_draining = self.is_draining_in_ledger(broker);
@@ -143,6 +154,9 @@ impl Leader {
         let is_other_version = live.version != report.version;
         live.take(report, now_ms);
         live.relationships = relationships;
+        if let Some(reach) = reach {
+            live.reach = reach;
+        }
         let is_draining = live.is_draining;
         if is_other_version || live.told_ms == 0 {
             self.tell_sighting(broker);
@@ -167,13 +181,7 @@ impl Leader {
         self.settings.key.proves(lease.token, expected)
     }
 
-    fn lease(
-        &mut self,
-        group: &GroupName,
-        broker: BrokerName,
-        offered: &[UnitKey],
-        reply: crate::bus::ReplyTo,
-    ) {
+    fn lease(&mut self, group: &GroupName, broker: BrokerName, offered: &[UnitKey], reply: ReplyTo) {
         let is_welcome = self.brokers.get(&broker).is_some_and(|live| !live.is_draining && !live.is_ending);
         let ready = match is_welcome {
             true => self.take_ready(group, &broker, offered),
@@ -202,7 +210,7 @@ impl Leader {
         broker: BrokerName,
         lease: &LeaseName,
         work: CommittedWork,
-        reply: crate::bus::ReplyTo,
+        reply: ReplyTo,
     ) {
         if !self.is_proven(group, &broker, lease) {
             return send(reply, &LeaderAnswer::Lost);
@@ -224,12 +232,21 @@ impl Leader {
 
     /// Returns the number of units in which work that one of a run gives away keeps the brokers of its group busy.
     fn units_wanted(&self, group: &GroupName, run: RunId) -> usize {
-        let slots = self.brokers.values().filter(|live| live.group == *group);
-        let slots = slots.map(|live| usize::from(live.slots)).sum::<usize>();
+        let locations = self.runs.get(&run).map(|run| &run.locations[..]).unwrap_or_default();
+        let reaches = |live: &&LiveBroker| live.group == *group && live.reach.has_all(locations);
+        let slots = self.brokers.values().filter(reaches).map(|live| usize::from(live.slots)).sum::<usize>();
         let open = self.runs.get(&run).map_or(0, |run| run.row.units.open());
         // The one that gives is open as well.
         let others = usize::try_from(open.saturating_sub(1)).unwrap_or(usize::MAX);
         (slots.max(1) * UNITS_A_SLOT).saturating_sub(others).max(1)
+    }
+}
+
+/// Returns what takes the answer to a call of a form.
+fn reply_in(form: u8, reply: ReplyTo) -> ReplyTo {
+    match form {
+        MESSAGE_VERSION => reply,
+        form => Box::new(move |answer| reply(in_form(answer, form))),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Errands of the interface, as the leader passes them on.
 
-use hakobu_core::error::Result;
+use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::Leader;
 use crate::errand::{Errand, ErrandView};
 use crate::message::{ErrandAnswer, SentErrand};
 use crate::names::{BrokerName, GroupName};
+use crate::reach::named_locations;
 use crate::relationship::CredentialReference;
 use crate::sent_credentials::sent_credentials;
 
@@ -13,13 +14,24 @@ impl Leader {
     /// Takes an errand with its credentials for the brokers of a group. Returns its number.
     ///
     /// # Errors
-    /// `TimedOut` if too many wait.
+    /// `Unsupported` if no broker that is there reaches its locations, and `TimedOut` if too many wait.
     pub fn add_errand(
         &mut self,
         group: GroupName,
         errand: Errand,
         credentials: Vec<CredentialReference>,
     ) -> Result<u64> {
+        let locations = errand.locations();
+        let reach = self.group_reach(&group, &locations);
+        if reach.brokers > 0 && reach.reaching == 0 {
+            let named = if reach.unreached.is_empty() { &locations } else { &reach.unreached };
+            let words = format!(
+                "no broker of the group {group} that is connected reaches {}",
+                named_locations(named)
+            );
+            let error = Error::new(ErrorKind::Unsupported, "asking a broker", words);
+            return Err(error.hint("see which locations they reach: hakobu fleet brokers list"));
+        }
         let now = (self.clock.moment().get(), self.clock.elapsed_ms());
         self.errands.add(group, (errand, credentials), now)
     }
@@ -36,11 +48,12 @@ impl Leader {
 
     /// Returns errands that a broker is to begin with.
     pub(super) fn errands_for(&mut self, group: &GroupName, broker: &BrokerName) -> Vec<SentErrand> {
-        let (key, keys) = (self.brokers.get(broker).and_then(|live| live.key), self.keys.clone());
+        let Some(live) = self.brokers.get(broker) else { return Vec::new() };
+        let (key, reach, keys) = (live.key, live.reach.clone(), self.keys.clone());
         let seal = |references: &[CredentialReference], id: u64| {
             sent_credentials(references, keys.as_deref(), key, &SentErrand::credentials_purpose(id))
         };
-        self.errands.give((group, broker), self.clock.elapsed_ms(), seal)
+        self.errands.give((group, broker, &reach), self.clock.elapsed_ms(), seal)
     }
 
     /// Takes the answer of a broker.

@@ -6,6 +6,7 @@ use crate::broker_key::BrokerPublicKey;
 use crate::ids::{Moment, RelationshipId, UnitKey};
 use crate::message::BrokerReport;
 use crate::names::GroupName;
+use crate::reach::BrokerReach;
 
 /// The time after which another process may have the name of a broker that is silent, in milliseconds.
 pub(super) const NAME_KEPT_MS: u64 = 10_000;
@@ -39,6 +40,8 @@ pub struct LiveBroker {
     pub units: Vec<UnitKey>,
     /// The key for which credentials are sealed.
     pub(super) key: Option<BrokerPublicKey>,
+    /// The locations that it reaches.
+    pub reach: BrokerReach,
     /// The relationships of the units that it was given and has.
     pub(super) relationships: BTreeSet<RelationshipId>,
     /// The time by which its clock was ahead of the leader's, in milliseconds, when it last told it and the time before.
@@ -62,6 +65,7 @@ impl LiveBroker {
             told_ms: 0,
             units: Vec::new(),
             key: None,
+            reach: BrokerReach::default(),
             relationships: BTreeSet::new(),
             clock_ahead_ms: [None; 2],
         }

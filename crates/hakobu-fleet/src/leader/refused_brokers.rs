@@ -5,7 +5,7 @@ use super::live_broker::{NAME_KEPT_MS, SILENT_MAX_MS, TELL_EVERY_MS};
 use super::refused_broker::RefusedBroker;
 use crate::broker::BrokerSighting;
 use crate::change::LedgerChange;
-use crate::message::ForeignCall;
+use crate::message_form::ForeignCall;
 use crate::names::{BrokerName, GroupName};
 
 /// The maximum number of refused brokers that are remembered.

@@ -31,8 +31,12 @@ impl Leader {
     ) -> Result<Option<ReadyUnit>> {
         let (_, now_ms) = self.now();
         let last = self.last_run.get(group).copied();
-        let of_group =
-            self.runs.iter().filter(|(_, run)| run.row.group == *group && !run.is_full_for(broker));
+        let reach = self.brokers.get(broker).map(|live| &live.reach);
+        let is_reached = |run: &ActiveRun| reach.is_none_or(|reach| reach.has_all(&run.locations));
+        let of_group = self
+            .runs
+            .iter()
+            .filter(|(_, run)| run.row.group == *group && !run.is_full_for(broker) && is_reached(run));
         let mut turns: Vec<RunId> = of_group.map(|(id, _)| *id).collect();
         let next = last.map_or(0, |last| turns.partition_point(|run| *run <= last));
         let next = next.min(turns.len());

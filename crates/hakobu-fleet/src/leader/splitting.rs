@@ -1,9 +1,11 @@
 //! Keeps all brokers busy: offers what is ready, and has long units give something away while others are idle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Leader, as_ms};
-use crate::message::{UnitOffer, encode};
+use super::{ActiveRun, Leader, as_ms};
+use crate::ids::RunId;
+use crate::message::UnitOffer;
+use crate::message_form::encode_offer;
 use crate::names::GroupName;
 use crate::run::RunPhase;
 
@@ -13,13 +15,20 @@ const OFFER_UNITS: usize = 1;
 const OFFERS_AT_ONCE: usize = 32;
 
 impl Leader {
-    /// Returns the number of units that idle brokers of each group could take.
-    fn free_slots(&self) -> BTreeMap<GroupName, usize> {
-        let mut free = BTreeMap::new();
-        for broker in self.brokers.values() {
-            *free.entry(broker.group.clone()).or_default() += broker.free();
+    /// Returns the number of units that idle brokers of each group could take, and the runs that these reach.
+    fn free_slots(&self) -> BTreeMap<GroupName, (usize, BTreeSet<RunId>)> {
+        let mut free: BTreeMap<GroupName, (usize, BTreeSet<RunId>)> = BTreeMap::new();
+        for broker in self.brokers.values().filter(|broker| broker.free() > 0) {
+            let is_reached = |run: &&ActiveRun| {
+                run.row.group == broker.group && !run.rests() && broker.reach.has_all(&run.locations)
+            };
+            let mut runs = self.runs.values().filter(is_reached).map(|run| run.row.id).peekable();
+            if runs.peek().is_some() {
+                let (slots, reached) = free.entry(broker.group.clone()).or_default();
+                *slots += broker.free();
+                reached.extend(runs);
+            }
         }
-        free.retain(|_, count| *count > 0);
         free
     }
 
@@ -27,8 +36,8 @@ impl Leader {
     pub(super) fn ask_for_splits(&mut self) {
         let (_, now_ms) = self.now();
         let split_after_ms = as_ms(self.settings.split_after);
-        for (group, mut idle) in self.free_slots() {
-            let runs = self.runs.values_mut().filter(|run| run.row.group == group && !run.rests());
+        for (mut idle, reached) in self.free_slots().into_values() {
+            let runs = self.runs.values_mut().filter(|run| reached.contains(&run.row.id));
             let runs: Vec<_> = runs.collect();
             let ready: usize =
                 runs.iter().filter(|run| run.has_ready(now_ms)).map(|run| run.ready.len()).sum();
@@ -50,9 +59,9 @@ impl Leader {
     /// Offers ready units to groups that have idle brokers.
     pub(super) fn offer(&mut self) {
         let (_, now_ms) = self.now();
-        for (group, idle) in self.free_slots() {
+        for (group, (idle, reached)) in self.free_slots() {
             let mut left = idle.min(OFFERS_AT_ONCE);
-            for run in self.runs.values_mut().filter(|run| run.row.group == group && !run.rests()) {
+            for run in self.runs.values_mut().filter(|run| reached.contains(&run.row.id)) {
                 if let Err(error) = run.read_ready(&mut *self.ledger) {
                     self.ledger_error = Some(error);
                     return;
@@ -61,7 +70,7 @@ impl Leader {
                 left -= keys.len();
                 for units in keys.chunks(OFFER_UNITS) {
                     let offer = UnitOffer { run: run.row.id, units: units.to_vec() };
-                    let Ok(bytes) = encode(&offer) else { continue };
+                    let Ok(bytes) = encode_offer(&offer) else { continue };
                     self.buses.iter().for_each(|bus| bus.offer(&group, bytes.clone()));
                 }
             }

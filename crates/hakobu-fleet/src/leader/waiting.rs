@@ -24,7 +24,12 @@ impl Leader {
         if !there().any(|broker| takes(&broker)) {
             return Some(if there().next().is_none() { RunWait::NoBroker } else { RunWait::Draining });
         }
-        let may_take = there().filter(takes).any(|(name, _)| !run.is_full_for(name));
+        let reaches = |(_, live): &(&BrokerName, &LiveBroker)| live.reach.has_all(&run.locations);
+        let mut may_reach = there().filter(takes).filter(reaches).peekable();
+        if may_reach.peek().is_none() {
+            return Some(RunWait::Unreachable(self.unreached(&run.row.group, &run.request)));
+        }
+        let may_take = may_reach.any(|(name, _)| !run.is_full_for(name));
         if may_take && run.has_ready(now_ms) {
             return None;
         }

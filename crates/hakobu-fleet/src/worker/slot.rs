@@ -12,7 +12,8 @@ use super::unit_run::{RunCache, UnitOutcome};
 use super::{BrokerWorker, unexpected};
 use crate::bus::HeldOffer;
 use crate::ids::UnitKey;
-use crate::message::{BrokerRequest, CommittedWork, GrantedUnit, LeaderAnswer, SentError, UnitOffer, decode};
+use crate::message::{BrokerRequest, CommittedWork, GrantedUnit, LeaderAnswer, SentError};
+use crate::message_form::decode_offer;
 use crate::transition::RefuseCause;
 
 /// The time to wait for an offer before the leader is asked without one.
@@ -131,5 +132,5 @@ impl BrokerWorker {
 }
 
 fn offered_units(offer: &dyn HeldOffer) -> Vec<UnitKey> {
-    decode::<UnitOffer>(offer.bytes()).map(|offer| offer.units).unwrap_or_default()
+    decode_offer(offer.bytes()).map(|offer| offer.units).unwrap_or_default()
 }

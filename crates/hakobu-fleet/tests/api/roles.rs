@@ -43,6 +43,7 @@ fn calls() -> Vec<(&'static str, TokenRole, Value)> {
         ("DELETE /api/v1/brokers/x", Admin, Value::Null),
         ("GET /api/v1/groups", Viewer, Value::Null),
         ("PUT /api/v1/groups/x/limits", Operator, limits),
+        ("POST /api/v1/groups/x/reach", Viewer, request.clone()),
         ("POST /api/v1/groups/x/errands", Admin, json!({"kind": "browse", "location": ""})),
         ("GET /api/v1/errands/7", Admin, Value::Null),
         ("GET /api/v1/tokens", Admin, Value::Null),

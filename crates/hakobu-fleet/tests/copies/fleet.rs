@@ -19,6 +19,7 @@ use hakobu_fleet::leader::LeaderSettings;
 use hakobu_fleet::lease_token::LeaseKey;
 use hakobu_fleet::ledger::Ledger;
 use hakobu_fleet::names::{BrokerName, GroupName};
+use hakobu_fleet::reach::BrokerReach;
 use hakobu_fleet::run::{NewRun, RunRow};
 use hakobu_fleet::run_request::{FleetRequest, RequestReader, RunVerb};
 use hakobu_fleet::secrets::SecretPlaces;
@@ -69,7 +70,8 @@ pub struct Fleet {
     /// The notices of all brokers.
     pub notices: Arc<PrintedNotices>,
     group: GroupName,
-    brokers: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
+    brokers: Vec<(BrokerName, Arc<AtomicBool>, JoinHandle<()>)>,
+    processes: u64,
 }
 
 pub fn group() -> GroupName {
@@ -92,7 +94,8 @@ impl Fleet {
         let settings = LeaderSettings { lease, split_after: Duration::from_millis(100), key };
         let clock: Arc<dyn FleetClock> = Arc::new(MachineClock);
         let plane = ControlPlane::start(ledger, clock, settings, buses).unwrap();
-        Self { plane, ranges: RangeSizes::default(), notices: Arc::default(), group, brokers: Vec::new() }
+        let (ranges, notices) = (RangeSizes::default(), Arc::default());
+        Self { plane, ranges, notices, group, brokers: Vec::new(), processes: 0 }
     }
 
     pub fn add_broker(&mut self, name: &str) {
@@ -101,12 +104,19 @@ impl Fleet {
     }
 
     pub fn add_broker_at(&mut self, name: &str, bus: Arc<dyn BrokerBus>) {
+        self.add_broker_of(&BrokerName::new(name).unwrap(), "test", bus);
+    }
+
+    /// Starts a broker whose program has a version.
+    pub fn add_broker_of(&mut self, name: &BrokerName, version: &str, bus: Arc<dyn BrokerBus>) {
+        self.processes += 1;
         let ending = Arc::new(AtomicBool::new(false));
         let settings = WorkerSettings {
-            name: BrokerName::new(name).unwrap(),
-            version: "test".to_owned(),
+            name: name.clone(),
+            version: version.to_owned(),
             slots: 1,
-            process: self.brokers.len() as u64,
+            process: self.processes,
+            reach: BrokerReach::default(),
         };
         let worker = BrokerWorker::new(
             settings,
@@ -116,7 +126,7 @@ impl Fleet {
         )
         .with_ranges(self.ranges)
         .with_credentials(CredentialReader::new(SecretPlaces::default()).unwrap());
-        self.brokers.push((ending, std::thread::spawn(move || worker.run())));
+        self.brokers.push((name.clone(), ending, std::thread::spawn(move || worker.run())));
     }
 
     pub fn start(&self, request: &FleetRequest) -> RunId {
@@ -153,13 +163,21 @@ impl Fleet {
         }
     }
 
+    /// Asks a broker to end, and waits for it.
+    pub fn end_broker(&mut self, name: &BrokerName) {
+        let at = self.brokers.iter().position(|(other, ..)| other == name).unwrap();
+        let (_, ending, thread) = self.brokers.remove(at);
+        ending.store(true, Ordering::Release);
+        thread.join().unwrap();
+    }
+
     /// Asks brokers to end, and waits for them.
     pub fn end_brokers(&mut self) {
-        for (ending, _) in &self.brokers {
+        for (_, ending, _) in &self.brokers {
             ending.store(true, Ordering::Release);
         }
-        for (_, thread) in self.brokers.drain(..) {
-            thread.join().unwrap();
+        while let Some(name) = self.brokers.first().map(|(name, ..)| name.clone()) {
+            self.end_broker(&name);
         }
     }
 }

@@ -9,7 +9,8 @@ use hakobu_core::error::Result;
 use hakobu_fleet::bus::local::LocalBrokerBus;
 use hakobu_fleet::bus::{BrokerBus, HeldOffer};
 use hakobu_fleet::ledger::memory::MemoryLedger;
-use hakobu_fleet::message::{BrokerCall, BrokerRequest, decode};
+use hakobu_fleet::message::{BrokerCall, BrokerRequest};
+use hakobu_fleet::message_form::decode;
 use hakobu_fleet::run::RunOutcome;
 
 use crate::fleet::{Fleet, group};

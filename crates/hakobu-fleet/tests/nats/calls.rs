@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::error::ErrorKind;
 use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
 use hakobu_fleet::bus::{BrokerBus, HeldOffer, LeaderBus};
-use hakobu_fleet::message::MESSAGE_BYTES_MAX;
+use hakobu_fleet::message_form::MESSAGE_BYTES_MAX;
 use hakobu_testkit::nats::NatsServer;
 
 use crate::servers::{Answering, LIMIT, Passwords, accounts, broker_name, notices, site, wait_until};

@@ -5,10 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakobu_fleet::bus::{BrokerBus as _, LeaderBus};
+use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
+use hakobu_fleet::bus::{BrokerBus, LeaderBus};
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
 use hakobu_fleet::ids::RunId;
+use hakobu_fleet::leader::Leader;
 use hakobu_fleet::ledger::sqlite::SqliteLedger;
+use hakobu_fleet::names::BrokerName;
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
 use hakobu_testkit::nats::NatsServer;
@@ -16,17 +19,17 @@ use tempfile::TempDir;
 
 use crate::fleet::Fleet;
 use crate::lease_watch::{LeaseWatch, SeenLease};
-use crate::servers::{Answering, Passwords, RawClient, accounts, site, wait_until};
+use crate::servers::{Answering, Passwords, RawClient, accounts, broker_name, site, wait_until};
 use crate::trees;
 
 const LIMIT: Duration = Duration::from_secs(180);
 const LEASE: Duration = Duration::from_secs(10);
 
 /// A run of three brokers.
-struct NatsRun {
+pub struct NatsRun {
     folder: TempDir,
-    _passwords: Passwords,
-    fleet: Fleet,
+    passwords: Passwords,
+    pub fleet: Fleet,
     run: RunId,
     watch: LeaseWatch,
     /// The leases that brokers had when something happened.
@@ -35,6 +38,11 @@ struct NatsRun {
 
 impl NatsRun {
     fn start(url: &str) -> Self {
+        Self::start_by(url, "test", |bus| Arc::new(bus))
+    }
+
+    /// Starts a run with brokers of a version, whose buses `bus` makes.
+    pub fn start_by(url: &str, version: &str, bus: impl Fn(NatsBrokerBus) -> Arc<dyn BrokerBus>) -> Self {
         use std::os::unix::ffi::OsStrExt as _;
         let folder = tempfile::tempdir().unwrap();
         let (source, target) = (folder.path().join("source"), folder.path().join("target"));
@@ -48,8 +56,8 @@ impl NatsRun {
             Ok(vec![bus])
         });
         for number in 0..3 {
-            let name = format!("b{number}");
-            fleet.add_broker_at(&name, Arc::new(passwords.broker(url, "site-a", &name)));
+            let name = broker_name(&format!("b{number}"));
+            fleet.add_broker_of(&name, version, bus(passwords.broker(url, "site-a", name.as_str())));
         }
         let text = |path: &Path| LocationText(path.as_os_str().as_bytes().to_vec());
         let request = FleetRequest {
@@ -63,7 +71,7 @@ impl NatsRun {
         let limited = fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits)));
         assert_eq!(limited.unwrap(), LedgerAnswer::Done);
         let watch = LeaseWatch::of_file(&file);
-        Self { folder, _passwords: passwords, fleet, run, watch, in_flight: Vec::new() }
+        Self { folder, passwords, fleet, run, watch, in_flight: Vec::new() }
     }
 
     /// Notes the leases that brokers have now.
@@ -73,8 +81,43 @@ impl NatsRun {
         self.in_flight.extend(leases);
     }
 
+    /// Returns the bus of a further broker.
+    pub fn bus(&self, url: &str, name: &BrokerName) -> NatsBrokerBus {
+        self.passwords.broker(url, "site-a", name.as_str())
+    }
+
+    /// Has a broker take no further units, or lets it take them again.
+    pub fn drain(&self, name: &BrokerName, is_draining: bool) {
+        let drained = self.fleet.plane.handle().apply(LedgerChange::DrainBroker(name.clone(), is_draining));
+        assert_eq!(drained.unwrap(), LedgerAnswer::Done);
+    }
+
+    /// Returns the number of units of a broker, if it is there.
+    pub fn units_of(&self, name: &BrokerName) -> Option<usize> {
+        let name = name.clone();
+        let asked = self
+            .fleet
+            .plane
+            .handle()
+            .ask(move |leader| leader.live_brokers().get(&name).map(|live| live.units.len()));
+        asked.unwrap()
+    }
+
+    /// Waits until a broker works.
+    pub fn wait_for_work_of(&self, name: &BrokerName) {
+        wait_until("work of a broker", || self.units_of(name).is_some_and(|units| units > 0));
+    }
+
+    /// Returns the versions of the brokers that are there.
+    pub fn versions(&self) -> Vec<String> {
+        let versions = |leader: &mut Leader| {
+            leader.live_brokers().values().map(|live| live.version.clone()).collect::<Vec<_>>()
+        };
+        self.fleet.plane.handle().ask(versions).unwrap()
+    }
+
     /// Waits until so many units are committed.
-    fn wait_for_units(&self, count: u64) {
+    pub fn wait_for_units(&self, count: u64) {
         let run = self.run;
         wait_until("units", || {
             let row = self.fleet.plane.handle().ask(move |leader| leader.ledger().run(run));
@@ -84,7 +127,13 @@ impl NatsRun {
         });
     }
 
-    fn finish(mut self) {
+    /// Lets the run go on as fast as it can.
+    pub fn lift_limits(&self) {
+        let lifted = self.fleet.plane.handle().apply(LedgerChange::LimitRun(self.run, None));
+        assert_eq!(lifted.unwrap(), LedgerAnswer::Done);
+    }
+
+    pub fn finish(mut self) {
         let row = self.fleet.finish(self.run, LIMIT);
         println!("{:?} {} ms", row.units, row.ended.unwrap().get() - row.started.get());
         assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");

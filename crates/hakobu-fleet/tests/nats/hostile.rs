@@ -9,9 +9,9 @@ use hakobu_fleet::bus::{BrokerBus as _, LeaderBus};
 use hakobu_fleet::lease_token::LeaseToken;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::message::{
-    BrokerCall, BrokerReport, BrokerRequest, CommittedWork, GrantedUnit, LeaderAnswer, LeaseName, decode,
-    encode,
+    BrokerCall, BrokerReport, BrokerRequest, CommittedWork, GrantedUnit, LeaderAnswer, LeaseName,
 };
+use hakobu_fleet::message_form::{decode, encode};
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::run_request::{FleetRequest, LocationText};
 use hakobu_fleet::unit::{UnitItem, UnitWork};

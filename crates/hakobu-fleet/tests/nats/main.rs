@@ -15,3 +15,4 @@ mod calls;
 mod copies;
 mod hostile;
 mod servers;
+mod upgrade;

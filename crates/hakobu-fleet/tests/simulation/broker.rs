@@ -162,6 +162,7 @@ impl SimulatedBroker {
             is_ending: false,
             units: units.collect(),
             key: None,
+            reaches: Vec::new(),
         };
         let answer = self.call(world, BrokerRequest::Report(report));
         let (Some(unit), Some(LeaderAnswer::Orders(orders))) = (&mut self.unit, answer) else { return };

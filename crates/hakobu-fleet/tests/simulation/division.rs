@@ -6,8 +6,9 @@ use hakobu_core::path::EntryPath;
 use hakobu_fleet::bus::IncomingCall;
 use hakobu_fleet::ledger::memory::MemoryLedger;
 use hakobu_fleet::message::{
-    BrokerCall, BrokerReport, BrokerRequest, CommittedWork, GrantedWork, LeaderAnswer, decode, encode,
+    BrokerCall, BrokerReport, BrokerRequest, CommittedWork, GrantedWork, LeaderAnswer,
 };
+use hakobu_fleet::message_form::{decode, encode};
 use hakobu_fleet::names::BrokerName;
 use hakobu_fleet::run::RunOutcome;
 use hakobu_fleet::unit::{UnitItem, UnitWork};

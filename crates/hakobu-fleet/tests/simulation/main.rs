@@ -6,6 +6,7 @@ mod announcements;
 mod broker;
 mod division;
 mod faulty_ledger;
+mod reach;
 mod refused_brokers;
 mod schedules;
 mod sightings;

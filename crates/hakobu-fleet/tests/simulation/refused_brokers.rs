@@ -7,9 +7,8 @@ use hakobu_fleet::api::fleet_view::{BrokerState, BrokerView, RefusedForm};
 use hakobu_fleet::api::one_broker;
 use hakobu_fleet::bus::IncomingCall;
 use hakobu_fleet::ledger::memory::MemoryLedger;
-use hakobu_fleet::message::{
-    BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer, MESSAGE_VERSION, decode, encode,
-};
+use hakobu_fleet::message::{BrokerCall, BrokerReport, BrokerRequest, LeaderAnswer};
+use hakobu_fleet::message_form::{MESSAGE_VERSION, VERSION_BEFORE, decode, encode};
 use hakobu_fleet::names::BrokerName;
 
 use super::world::{World, group};
@@ -80,6 +79,36 @@ fn a_broker_of_another_form_is_shown_as_refused_until_it_comes_with_this_one() {
     pass(&mut world, 61_000);
     let view = shown(&mut world).unwrap();
     assert_eq!((view.state, view.refused, view.version.as_str()), (BrokerState::Away, None, "0.9.1"));
+}
+
+#[test]
+fn a_broker_of_the_form_before_is_welcome() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    let (broker, process) = (name(), 1);
+    let mut call = |request: BrokerRequest| {
+        let is_report = matches!(request, BrokerRequest::Report(_));
+        let mut bytes = encode(&BrokerCall { broker: broker.clone(), process, request }).unwrap();
+        bytes[0] = VERSION_BEFORE;
+        if is_report {
+            // It ends without what the broker reaches.
+            assert_eq!(bytes.pop(), Some(0));
+        }
+        let place = Arc::new(Mutex::new(None));
+        let put = place.clone();
+        let reply = Box::new(move |bytes: Vec<u8>| *put.lock().unwrap() = Some(bytes));
+        world.leader().take_call(IncomingCall { group: group(), broker: Some(name()), bytes, reply });
+        world.leader().flush();
+        let mut bytes = place.lock().unwrap().take().expect("each request is answered");
+        assert_eq!(bytes[0], VERSION_BEFORE, "it reads its own form only");
+        bytes[0] = MESSAGE_VERSION;
+        decode::<LeaderAnswer>(&bytes).unwrap()
+    };
+    let welcome = call(report("0.1.0"));
+    assert!(matches!(welcome, LeaderAnswer::Orders(_)), "{welcome:?}");
+    assert_eq!(call(BrokerRequest::Lease { offered: Vec::new() }), LeaderAnswer::Leases(Vec::new()));
+    let view = shown(&mut world).unwrap();
+    assert_eq!((view.state, view.refused, view.version.as_str()), (BrokerState::Idle, None, "0.1.0"));
+    assert!(view.reaches.is_empty(), "everything");
 }
 
 #[test]

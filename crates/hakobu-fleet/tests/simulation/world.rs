@@ -10,7 +10,8 @@ use hakobu_fleet::ids::Moment;
 use hakobu_fleet::leader::{Leader, LeaderSettings};
 use hakobu_fleet::lease_token::LeaseKey;
 use hakobu_fleet::ledger::Ledger;
-use hakobu_fleet::message::{BrokerCall, LeaderAnswer, decode, encode};
+use hakobu_fleet::message::{BrokerCall, LeaderAnswer};
+use hakobu_fleet::message_form::{decode, encode};
 use hakobu_fleet::names::GroupName;
 
 pub const LEASE_MS: u64 = 10_000;

@@ -46,6 +46,14 @@ pub fn report(typed: &ReportArguments) -> u8 {
     }
 }
 
+/// Returns the text of a report that is not in a file.
+///
+/// # Errors
+/// `Unsupported` if it is no report that this version knows.
+pub(crate) fn text_of_json(json: &[u8], language: Language) -> Result<String> {
+    Ok(text::write(&about::page(&read::parse(json)?, language)))
+}
+
 fn render(file: &Path, format: &str, language: Language) -> Result<String> {
     let page = about::page(&read::read(file)?, language);
     Ok(match format {

@@ -62,7 +62,11 @@ struct OutcomeRecord {
     _outcome: Outcome,
 }
 
-fn parse(bytes: &[u8]) -> Result<Report> {
+/// Reads a report from its bytes.
+///
+/// # Errors
+/// `Unsupported` where it is no report that this version knows.
+pub fn parse(bytes: &[u8]) -> Result<Report> {
     if bytes.trim_ascii().is_empty() {
         let words = "it is empty: a run fills its report when it ends; this one has not ended, or was killed";
         return Err(wrong(words));

@@ -17,6 +17,7 @@ mod lost_ledgers;
 mod lost_messages;
 mod nats_troubles;
 mod processes;
+mod reach;
 mod relay;
 mod restarts;
 mod schedules;

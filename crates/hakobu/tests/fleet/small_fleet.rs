@@ -1,6 +1,7 @@
 //! A fleet on this machine: nats-server, a control plane, and brokers in processes of their own.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -107,12 +108,29 @@ impl SmallFleet {
         self.add_broker_of(GROUP, name, command, nats);
     }
 
+    /// Starts a broker that reaches some locations only.
+    pub fn add_broker_reaching(&mut self, name: &str, locations: &[&Path]) {
+        let reaches = locations.iter().flat_map(|location| [OsStr::new("--reaches"), location.as_os_str()]);
+        self.start_broker((GROUP, name), Command::new(HAKOBU), &self.nats.url(), reaches);
+    }
+
     /// Starts a broker of a group.
-    pub fn add_broker_of(&mut self, group: &str, name: &str, mut command: Command, nats: &str) {
+    pub fn add_broker_of(&mut self, group: &str, name: &str, command: Command, nats: &str) {
+        self.start_broker((group, name), command, nats, []);
+    }
+
+    fn start_broker<'a>(
+        &mut self,
+        (group, name): (&str, &str),
+        mut command: Command,
+        nats: &str,
+        more: impl IntoIterator<Item = &'a OsStr>,
+    ) {
         let state = self.place.path().join(format!("{name}.state"));
         fs::create_dir_all(&state).unwrap();
         command
             .args(["broker", "--group", group, "--name", name, "--nats", nats])
+            .args(more)
             .env("HAKOBU_STATE", state)
             .env("HAKOBU_SETTINGS", "none");
         let log = self.place.path().join(format!("{name}.log"));

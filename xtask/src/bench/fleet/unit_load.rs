@@ -14,8 +14,9 @@ use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
 use hakobu_fleet::bus::nats::random_number;
 use hakobu_fleet::bus::nats::settings::NatsOptions;
 use hakobu_fleet::message::{
-    BrokerCall, BrokerReport, BrokerRequest, CommittedWork, GrantedUnit, LeaderAnswer, decode, encode,
+    BrokerCall, BrokerReport, BrokerRequest, CommittedWork, GrantedUnit, LeaderAnswer,
 };
+use hakobu_fleet::message_form::{decode, encode};
 use hakobu_fleet::names::{BrokerName, GroupName};
 use hakobu_fleet::unit::{UnitItem, UnitWork};
 use hakobu_testkit::nats::{NatsConfiguration, NatsServer};

@@ -16,7 +16,7 @@ use super::link::{LinkObserver, NatsLink, NatsState};
 use super::settings::NatsSettings;
 use super::{CALLING, lost, random_number, runtime, subjects};
 use crate::bus::{BrokerBus, HeldOffer};
-use crate::message::MESSAGE_BYTES_MAX;
+use crate::message_form::MESSAGE_BYTES_MAX;
 use crate::names::{BrokerName, GroupName};
 
 /// The maximum number of messages that wait to be read in a subscription.

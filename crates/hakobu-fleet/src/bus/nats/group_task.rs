@@ -16,7 +16,8 @@ use super::offer_stream::SharedPlace;
 use super::partial_calls::{PartialCalls, PieceOutcome};
 use super::subjects;
 use crate::bus::{CallSink, IncomingCall};
-use crate::message::{LeaderAnswer, MESSAGE_BYTES_MAX, encode};
+use crate::message::LeaderAnswer;
+use crate::message_form::{MESSAGE_BYTES_MAX, encode};
 use crate::names::{BrokerName, GroupName};
 
 /// The maximum number of requests of a group that wait for the leader.

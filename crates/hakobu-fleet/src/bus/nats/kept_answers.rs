@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::message::MESSAGE_BYTES_MAX;
+use crate::message_form::MESSAGE_BYTES_MAX;
 use crate::names::BrokerName;
 
 /// The maximum number of bytes of all answers.

@@ -1,5 +1,6 @@
 //! The arguments of `broker`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ ends it at once: it gives its work back as it is.
 
 Examples:
   hakobu broker --nats nats://127.0.0.1:4222 --group site-a
+  hakobu broker --nats nats://127.0.0.1:4222 --group site-a --reaches /mnt/nas --reaches s3://backup
   hakobu broker --nats tls://nats1:4222,tls://nats2:4222 --group site-a --nats-user broker-site-a --nats-password-file secret
 
 Exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 130 interrupted.";
@@ -38,6 +40,13 @@ pub struct BrokerArguments {
     /// Number of units to work on at a time
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub slots: u16,
+
+    /// Location that it reaches; repeatable
+    ///
+    /// With everything below it, such as /mnt/nas, s3://bucket or sftp://host. Runs with another source or target are left to
+    /// other brokers of the group [default: everything]
+    #[arg(long, value_name = "LOCATION")]
+    pub reaches: Vec<OsString>,
 
     /// Time to finish what it has when it is asked to end; then it gives it back
     #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=86_400))]

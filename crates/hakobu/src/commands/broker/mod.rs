@@ -3,6 +3,8 @@
 pub mod arguments;
 mod health;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +14,7 @@ use hakobu_fleet::bus::nats::broker::NatsBrokerBus;
 use hakobu_fleet::bus::nats::random_number;
 use hakobu_fleet::fleet_clock::MachineClock;
 use hakobu_fleet::names::{BrokerName, GroupName, NAME_BYTES_MAX};
+use hakobu_fleet::reach::BrokerReach;
 use hakobu_fleet::secrets::SecretPlaces;
 use hakobu_fleet::sent_credentials::CredentialReader;
 use hakobu_fleet::worker::{BrokerWorker, RangeSizes, WorkerSettings};
@@ -48,6 +51,7 @@ fn run(typed: &BrokerArguments, (name, group): (BrokerName, GroupName), log: &Ar
         return Err(error.hint("name the servers of NATS with --nats"));
     }
     let settings = typed.nats.options().check()?;
+    let reach = reach(&typed.reaches)?;
     let (ending, stopping) =
         signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
     let version = env!("CARGO_PKG_VERSION");
@@ -60,7 +64,13 @@ fn run(typed: &BrokerArguments, (name, group): (BrokerName, GroupName), log: &Ar
     let places =
         SecretPlaces { folder: typed.credentials.clone(), variables: typed.credential_variables.clone() };
     let mut worker = BrokerWorker::new(
-        WorkerSettings { name, version: version.to_owned(), slots: typed.slots, process: random_number()? },
+        WorkerSettings {
+            name,
+            version: version.to_owned(),
+            slots: typed.slots,
+            process: random_number()?,
+            reach,
+        },
         (bus, Arc::new(crate::fleet_reader::FleetReader)),
         (Arc::new(MachineClock), log.clone()),
         (ending.clone(), stopping.clone()),
@@ -112,6 +122,14 @@ fn drain(
         }
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Returns the locations that a broker reaches, as they were typed.
+///
+/// # Errors
+/// `Usage` for one that no run could have.
+pub(crate) fn reach(typed: &[OsString]) -> Result<BrokerReach> {
+    BrokerReach::new(&typed.iter().map(|location| location.as_bytes().to_vec()).collect::<Vec<_>>())
 }
 
 /// Returns the name of the broker: as typed, or else that of the host.

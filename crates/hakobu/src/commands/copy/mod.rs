@@ -214,7 +214,7 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
 }
 
 /// Returns a report with the fields that only the program knows.
-fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
+pub(crate) fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
     let end = |location: &Location| ReportEnd::typed(location.as_typed());
     let paired = request.pairs.iter().map(|pair| &pair.0);
     let mut sources = request.sources.iter().chain(paired).map(end);
@@ -232,7 +232,7 @@ fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
 }
 
 /// Adds the fields that only the program knows to the report of a run.
-fn complete(report: &mut Report, base: Report, elapsed: Duration) {
+pub(crate) fn complete(report: &mut Report, base: Report, elapsed: Duration) {
     report.version = base.version;
     report.command = base.command;
     report.user = base.user;

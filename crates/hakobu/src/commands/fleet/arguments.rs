@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
+use super::question_arguments::{BrowseArguments, CredentialArguments, PREVIEW_HELP, TrialArguments};
 use crate::commands::shared::headings::{CONNECTION, FLEET, OUTPUT};
 
 /// The text below the help.
@@ -15,7 +16,9 @@ hakobu serve starts a control plane; its page shows and does what these commands
 
 Examples:
   hakobu fleet login http://127.0.0.1:8420
+  hakobu fleet ls --group local /home
   hakobu fleet relationships add home --group local -- sync --delete /home/ /backup/home
+  hakobu fleet preview home
   hakobu fleet run start home
   hakobu fleet run watch 7
   hakobu fleet run failures 7 --kind permission_denied
@@ -65,6 +68,22 @@ pub enum FleetVerb {
         #[command(subcommand)]
         verb: BrokersVerb,
     },
+    /// List groups of brokers with their limits
+    #[command(disable_help_subcommand = true)]
+    Groups {
+        /// The action.
+        #[command(subcommand)]
+        verb: GroupsVerb,
+    },
+    /// List a directory as a broker sees it
+    Ls(BrowseArguments),
+    /// Have a broker connect to sources and target, and look at them
+    Test(TrialArguments),
+    /// Show what a run would do, and do nothing
+    #[command(after_help = PREVIEW_HELP)]
+    Preview(TrialArguments),
+    /// Predict how fast a run will be, and what will limit it
+    Probe(TrialArguments),
     /// Change the limits of runs and groups while they work
     #[command(disable_help_subcommand = true)]
     Limits {
@@ -185,6 +204,11 @@ pub enum RelationshipsVerb {
         #[arg(long, value_name = "N", default_value_t = 5)]
         count: u32,
     },
+    /// Foretell how long the next run will take, and how much it will copy
+    Forecast {
+        /// Its name
+        name: String,
+    },
 }
 
 /// The choice of relationships to list.
@@ -245,15 +269,9 @@ pub struct RelationshipSettings {
     /// Person who answers for it
     #[arg(long, value_name = "NAME")]
     pub owner: Option<String>,
-    /// File with credentials, on the brokers
-    #[arg(long, value_name = "PATH")]
-    pub credentials_file: Vec<String>,
-    /// Variable of the brokers' environment with credentials
-    #[arg(long, value_name = "NAME")]
-    pub credentials_variable: Vec<String>,
-    /// File with credentials on this machine, which the control plane seals: lines of NAME=VALUE
-    #[arg(long, value_name = "FILE")]
-    pub credentials_secret: Vec<PathBuf>,
+    /// The credentials.
+    #[command(flatten)]
+    pub credentials: CredentialArguments,
     /// Compare source and target at the end of each run
     #[arg(long)]
     pub verify: bool,
@@ -290,6 +308,11 @@ pub enum RunVerbs {
     },
     /// Follow a run until it ends and exit with its code; Ctrl-C leaves it running
     Watch {
+        /// Number of the run
+        id: u64,
+    },
+    /// List the rates of the last ten minutes of a run under way
+    Rates {
         /// Number of the run
         id: u64,
     },
@@ -386,6 +409,13 @@ pub enum BrokersVerb {
         /// Name of the broker
         name: String,
     },
+}
+
+/// The actions on groups.
+#[derive(Debug, Subcommand)]
+pub enum GroupsVerb {
+    /// List the groups that a broker, a relationship or a run belongs to
+    List,
 }
 
 /// The text below the help.

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use hakobu_core::error::Result;
+use hakobu_fleet::api::byte_text::ByteText;
 use hakobu_fleet::api::fleet_view::BrokerView;
 use hakobu_fleet::client::{FleetClient, escaped};
 
 use super::arguments::BrokersVerb;
-use super::printing::{json_lines, state_name, table, time};
+use super::printing::{NOTHING, json_lines, state_name, table, text, time};
 use crate::language::Language;
-use crate::translation::localized;
+use crate::translation::{localized, phrase};
 
 /// The maximum number of brokers that are listed.
 const LISTED_MAX: usize = 10_000;
@@ -34,10 +35,12 @@ pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> R
                     state_name(&broker.state),
                     format!("{}/{}", broker.units, broker.slots),
                     broker.version.clone(),
+                    reach_words(&broker.reaches, broker.slots > 0),
                     time(Some(broker.last_seen_ms)),
                 ]
             });
-            let mut shown = table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "LAST SEEN"], rows);
+            let mut shown =
+                table(["BROKER", "GROUP", "STATE", "UNITS", "VERSION", "REACHES", "LAST SEEN"], rows);
             let language = Language::from_environment();
             let remarks =
                 brokers.iter().flat_map(|broker| [refusal(broker, language), clock(broker, language)]);
@@ -50,6 +53,15 @@ pub(super) fn brokers(client: &FleetClient, verb: &BrokersVerb, json: bool) -> R
         BrokersVerb::Drain { name } => order("POST", name, "/drain"),
         BrokersVerb::Undrain { name } => order("POST", name, "/undrain"),
         BrokersVerb::Forget { name } => order("DELETE", name, ""),
+    }
+}
+
+/// Describes the locations that brokers reach; `is_known` if they are there.
+pub(super) fn reach_words(reaches: &[ByteText], is_known: bool) -> String {
+    match (reaches, is_known) {
+        (_, false) => NOTHING.to_owned(),
+        ([], true) => phrase(Language::from_environment(), "everything"),
+        (reaches, true) => reaches.iter().map(text).collect::<Vec<_>>().join(", "),
     }
 }
 

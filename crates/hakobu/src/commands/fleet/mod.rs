@@ -4,9 +4,13 @@ mod access;
 pub mod arguments;
 mod brokers;
 mod connection;
+mod credentials;
+mod groups;
 mod limits;
 mod login;
 mod printing;
+pub mod question_arguments;
+mod questions;
 mod relationships;
 mod request;
 mod run_verbs;
@@ -34,9 +38,14 @@ fn act(typed: &FleetArguments) -> Result<u8> {
         FleetVerb::Status => return status::status(&client()?, json),
         FleetVerb::Run { verb: RunVerbs::Watch { id } } => return watching::watch(&client()?, *id, json),
         FleetVerb::Run { verb: RunVerbs::Start(start) } => return watching::start(&client()?, start, json),
+        FleetVerb::Ls(typed) => return questions::browse(&client()?, typed, json),
+        FleetVerb::Test(typed) => return questions::test(&client()?, typed, json),
+        FleetVerb::Preview(typed) => return questions::preview(&client()?, typed, json),
+        FleetVerb::Probe(typed) => return questions::probe(&client()?, typed, json),
         FleetVerb::Run { verb } => run_verbs::run(&client()?, verb, json)?,
         FleetVerb::Relationships { verb } => relationships::relationships(&client()?, verb, json)?,
         FleetVerb::Brokers { verb } => brokers::brokers(&client()?, verb, json)?,
+        FleetVerb::Groups { verb } => groups::groups(&client()?, verb, json)?,
         FleetVerb::Limits { verb } => limits::limits(&client()?, verb)?,
         FleetVerb::Tokens { verb } => access::tokens(&client()?, verb, json)?,
         FleetVerb::Audit(audit) => access::audit(&client()?, audit, json)?,

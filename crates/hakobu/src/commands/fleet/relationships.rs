@@ -4,23 +4,30 @@ use std::ffi::OsString;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::lossy;
-use hakobu_fleet::api::fleet_view::GroupView;
-use hakobu_fleet::api::listing::ListPage;
+use hakobu_fleet::api::fleet_view::GroupReach;
+use hakobu_fleet::api::next_run::NextRunForecast;
 use hakobu_fleet::api::relationship_view::{
-    CredentialView, RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView, SecretText,
+    RelationshipInput, RelationshipSummary, RelationshipUpdate, RelationshipView,
 };
 use hakobu_fleet::api::relationships::ScheduleStarts;
-use hakobu_fleet::client::{FleetClient, with_query};
+use hakobu_fleet::api::run_view::RequestView;
+use hakobu_fleet::client::{FleetClient, escaped, with_query};
+use hakobu_fleet::reach::named_locations;
+use hakobu_fleet::run_request::LocationText;
 use hakobu_fleet::schedule::{MissedStart, SCHEDULE_VERSION, ScheduleSetting};
 use hakobu_fleet::start_delay::StartDelayView;
 
 use super::arguments::{ListArguments, RelationshipSettings, RelationshipsVerb};
 use super::connection::read_file;
+use super::credentials::credentials;
 use super::limits::read_limits;
-use super::printing::{NOTHING, field, json_lines, json_object, state_name, table, text, time};
+use super::printing::{
+    NOTHING, bytes, count, field, json_lines, json_object, span, state_name, table, text, time,
+};
 use super::request::request;
 use crate::language::Language;
-use crate::{messages, output, translation};
+use crate::translation::{self, phrase};
+use crate::{messages, output};
 
 /// The maximum number of relationships that are listed.
 const LISTED_MAX: usize = 100_000;
@@ -44,7 +51,7 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
             };
             apply(settings, &mut input)?;
             let added = client.send("POST", "/api/v1/relationships", &input)?;
-            warn_without_broker(client, &input.group);
+            warn_without_broker(client, &input.group, &input.request);
             shown(&added, json)
         }
         RelationshipsVerb::Show { name } => shown(&named(client, name)?, json),
@@ -62,8 +69,8 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
             let update = RelationshipUpdate { revision: before.revision, relationship: input };
             let path = format!("/api/v1/relationships/{}", before.id);
             let changed = client.send("PUT", &path, &update)?;
-            if settings.group.is_some() {
-                warn_without_broker(client, &update.relationship.group);
+            if settings.group.is_some() || !command.is_empty() {
+                warn_without_broker(client, &update.relationship.group, &update.relationship.request);
             }
             shown(&changed, json)
         }
@@ -90,18 +97,53 @@ pub(super) fn relationships(client: &FleetClient, verb: &RelationshipsVerb, json
                 }
             }
         }
+        RelationshipsVerb::Forecast { name } => {
+            let known = named(client, name)?;
+            let path = format!("/api/v1/relationships/{}/forecast", known.id);
+            let forecast: NextRunForecast = client.get(&path)?;
+            if json { json_object(&forecast) } else { Ok(forecast_words(&forecast)) }
+        }
     }
 }
 
-/// Warns of a group without brokers. They may come later, so it is no error.
-pub(super) fn warn_without_broker(client: &FleetClient, group: &str) {
-    let groups: Result<ListPage<GroupView>> = client.get("/api/v1/groups");
-    // The relationship is saved all the same.
-    let Ok(groups) = groups else { return };
-    if !groups.items.iter().any(|known| known.name == group && known.brokers > 0) {
-        let words = format!("no broker of the group {group} is connected; runs wait until one is");
-        output::tell_translated(&messages::warning(&words));
+/// Describes the forecast of the next run.
+fn forecast_words(forecast: &NextRunForecast) -> String {
+    let NextRunForecast { runs, p50_ms, p90_ms, p50_bytes, p90_bytes } = *forecast;
+    if runs == 0 {
+        return phrase(Language::from_environment(), "no run of it was complete yet") + "\n";
     }
+    let both = |p50: String, p90: String| format!("P50 {p50}, P90 {p90}");
+    let rows = [
+        ("time", both(span(0, p50_ms), span(0, p90_ms))),
+        ("bytes", both(bytes(p50_bytes), bytes(p90_bytes))),
+        ("from runs", count(runs)),
+    ];
+    rows.iter().map(|(name, value)| field(name, 11, value)).collect()
+}
+
+/// Warns of a group without brokers, or without one that reaches the locations. They may come later, so it is no error.
+pub(super) fn warn_without_broker(client: &FleetClient, group: &str, request: &RequestView) {
+    let path = format!("/api/v1/groups/{}/reach", escaped(group.as_bytes()));
+    // The relationship is saved all the same.
+    let Ok(GroupReach { brokers, reaching, unreached }) = client.send("POST", &path, request) else { return };
+    if reaching > 0 {
+        return;
+    }
+    let words = match (brokers, &unreached[..]) {
+        (0, _) => format!("no broker of the group {group} is connected; runs wait until one is"),
+        (_, []) => format!(
+            "no broker of the group {group} that is connected reaches both source and target; runs wait until one does"
+        ),
+        (_, unreached) => {
+            let unreached: Vec<_> =
+                unreached.iter().map(|location| LocationText(location.0.clone())).collect();
+            let locations = named_locations(&unreached);
+            format!(
+                "no broker of the group {group} that is connected reaches {locations}; runs wait until one does"
+            )
+        }
+    };
+    output::tell_translated(&messages::warning(&words));
 }
 
 fn list(client: &FleetClient, typed: &ListArguments, json: bool) -> Result<String> {
@@ -216,15 +258,7 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
         let setting = serde_json::from_slice(&read_file(file)?).map_err(|error| wrong(error.to_string()))?;
         input.notification = Some(setting);
     }
-    let files = typed.credentials_file.iter().map(|path| CredentialView::File { path: path.clone() });
-    let variables =
-        typed.credentials_variable.iter().map(|name| CredentialView::Environment { name: name.clone() });
-    let secrets = typed.credentials_secret.iter().map(|path| {
-        let text = String::from_utf8(read_file(path)?).map_err(|_| wrong("no UTF-8".to_owned()))?;
-        Ok(CredentialView::Secret { value: SecretText::new(text) })
-    });
-    let secrets: Vec<_> = secrets.collect::<Result<_>>()?;
-    let credentials: Vec<_> = files.chain(variables).chain(secrets).collect();
+    let credentials = credentials(&typed.credentials)?;
     if !credentials.is_empty() {
         input.credentials = credentials;
     }

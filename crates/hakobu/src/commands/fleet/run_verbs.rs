@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::fmt::Write;
 
 use hakobu_core::error::Result;
+use hakobu_core::units::format_rate;
+use hakobu_fleet::api::listing::ListPage;
 use hakobu_fleet::api::relationships::RunNumber;
-use hakobu_fleet::api::run_view::{FailureView, LossView, RunComparison, RunDetail, RunView};
+use hakobu_fleet::api::run_view::{FailureView, LossView, RateSample, RunComparison, RunDetail, RunView};
 use hakobu_fleet::client::FleetClient;
 use hakobu_fleet::run_phases::{PhaseState, PhaseView, SkipReason};
 
@@ -31,6 +33,10 @@ pub(super) fn run(client: &FleetClient, verb: &RunVerbs, json: bool) -> Result<S
         RunVerbs::Show { id } => {
             let detail: RunDetail = client.get(&format!("/api/v1/runs/{id}"))?;
             if json { json_object(&detail) } else { Ok(shown(&detail)) }
+        }
+        RunVerbs::Rates { id } => {
+            let rates: ListPage<RateSample> = client.get(&format!("/api/v1/runs/{id}/rates"))?;
+            if json { json_lines(&rates.items) } else { Ok(rate_table(&rates.items)) }
         }
         RunVerbs::Cancel { id } => order(id, "cancel"),
         RunVerbs::Pause { id } => order(id, "pause"),
@@ -190,6 +196,17 @@ fn loss_words(loss: &LossView) -> String {
     let example = if loss.example.0.is_empty() { ".".to_owned() } else { text(&loss.example) };
     let what = loss_name(&loss.what, Language::En);
     format!("{what} of {}, such as {example} at the {}", Language::En.entries(loss.count), loss.side)
+}
+
+fn rate_table(rates: &[RateSample]) -> String {
+    let rows = rates.iter().map(|sample| {
+        [
+            time(Some(sample.at_ms)),
+            format_rate(sample.bytes_per_second as f64),
+            count(sample.entries_per_second),
+        ]
+    });
+    table(["TIME", "RATE", "ENTRIES/S"], rows)
 }
 
 fn failure_table(failures: &[FailureView]) -> String {

@@ -7,7 +7,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::units::format_rate;
 use hakobu_fleet::api::problem::Problem;
 use hakobu_fleet::api::relationships::RunNumber;
-use hakobu_fleet::api::run_view::{RunDetail, RunState, RunView};
+use hakobu_fleet::api::run_view::{RequestView, RunDetail, RunState, RunView};
 use hakobu_fleet::api::runs::StartRunInput;
 use hakobu_fleet::client::FleetClient;
 
@@ -28,19 +28,20 @@ const PARTIAL: u8 = 3;
 
 /// Starts a run; returns the exit code.
 pub(super) fn start(client: &FleetClient, typed: &StartArguments, json: bool) -> Result<u8> {
-    let (run, group): (RunNumber, String) = match (&typed.name, &typed.group) {
+    let (run, group, request): (RunNumber, String, RequestView) = match (&typed.name, &typed.group) {
         (Some(name), _) => {
             let known = named(client, name)?;
             let path = format!("/api/v1/relationships/{}/runs", known.id);
-            (client.send("POST", &path, &())?, known.relationship.group)
+            let started = client.send("POST", &path, &())?;
+            (started, known.relationship.group, known.relationship.request)
         }
         (None, group) => {
             let group = group.clone().unwrap_or_default();
             let input = StartRunInput { group, request: request(&typed.command, typed.verify)? };
-            (client.send("POST", "/api/v1/runs", &input)?, input.group)
+            (client.send("POST", "/api/v1/runs", &input)?, input.group, input.request)
         }
     };
-    warn_without_broker(client, &group);
+    warn_without_broker(client, &group, &request);
     if typed.watch {
         return watch(client, run.run, json);
     }
@@ -96,8 +97,8 @@ pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
     }
 }
 
-/// Prints the error that ended a run.
-fn tell_problem(problem: &Problem) {
+/// Prints an error.
+pub(super) fn tell_problem(problem: &Problem) {
     let words = words::escaped_lines(&problem.message);
     output::tell_translated(&messages::error(&words));
     if let Some(hint) = &problem.hint {
@@ -137,7 +138,8 @@ pub(super) fn progress_words(run: &RunView) -> String {
         words.push_str(&format!(", limit: {}", progress.limited_by));
     }
     if let Some(forecast) = &progress.forecast {
-        words.push_str(&format!(", ends {}", super::printing::time(Some(forecast.p50_ms))));
+        let [p50, p90] = [forecast.p50_ms, forecast.p90_ms].map(|ms| super::printing::time(Some(ms)));
+        words.push_str(&format!(", ends P50 {p50}, P90 {p90}"));
     }
     words
 }

@@ -88,6 +88,10 @@ pub struct ServeArguments {
         value_parser = clap::value_parser!(u16).range(1..=64))]
     pub slots: u16,
 
+    /// Location that the built-in broker reaches; repeatable [default: everything]
+    #[arg(long, hide_short_help = true, value_name = "LOCATION", conflicts_with = "no_broker")]
+    pub reaches: Vec<OsString>,
+
     /// Time without word from a broker after which others do its work
     ///
     /// A broker changes nothing more three quarters of it after the control plane last answered

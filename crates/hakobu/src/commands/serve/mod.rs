@@ -153,6 +153,7 @@ fn built_in_broker(typed: &ServeArguments) -> Result<Option<BuiltInBroker>> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         slots: typed.slots,
         process: random_number()?,
+        reach: crate::commands::broker::reach(&typed.reaches)?,
     };
     Ok(Some(BuiltInBroker { group: GroupName::new(typed.group.clone())?, worker }))
 }

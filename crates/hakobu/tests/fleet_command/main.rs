@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
+mod questions;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -277,7 +279,7 @@ fn the_end_of_a_run_is_foretold_from_the_one_before() {
     }
     served.done("limits group local --rate 400K");
     let run = served.done("run start home").trim().to_owned();
-    let (mut foretold, mut states) = (Vec::new(), 0);
+    let (mut foretold, mut states, mut shown) = (Vec::new(), 0, String::new());
     let ended_ms = loop {
         let now_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
         let view = served.json(&format!("run show {run} --json"));
@@ -292,6 +294,12 @@ fn the_end_of_a_run_is_foretold_from_the_one_before() {
             let done = forecast["done"].as_f64().unwrap();
             assert!(time("p50_ms") <= time("p90_ms") && (0.0..=1.0).contains(&done), "{forecast}");
             foretold.push((u64::try_from(now_ms).unwrap(), time("p50_ms"), done));
+            if shown.is_empty() {
+                shown = served.done(&format!("run show {run}"));
+                assert!(shown.contains(", ends P50 20") && shown.contains(", P90 20"), "{shown}");
+                let rates = served.done(&format!("run rates {run}"));
+                assert!(rates.contains("ENTRIES/S") && rates.lines().count() > 5, "{rates}");
+            }
         }
         assert!(states < 2000, "it does not end: {view}");
         std::thread::sleep(Duration::from_millis(100));
@@ -408,7 +416,7 @@ fn query_words(query: &str) -> Vec<&str> {
 
 #[test]
 fn the_dashboard_shows_metrics_and_labels_that_there_are() {
-    let dashboard = include_str!("../../../contrib/grafana/hakobu-fleet.json");
+    let dashboard = include_str!("../../../../contrib/grafana/hakobu-fleet.json");
     let dashboard: Value = serde_json::from_str(dashboard).unwrap();
     assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 36 && dashboard["id"].is_null());
     assert!(dashboard["title"].is_string() && dashboard["uid"].is_string() && dashboard["time"].is_object());
@@ -509,6 +517,9 @@ fn tables_are_in_japanese_where_the_locale_is() {
         ("relationships show home", ["グループ", "次回の開始", "失敗"]),
         ("tokens list", ["ロール", "最終使用", "admin"]),
         ("audit", ["実行者", "対象", "relationship.create"]),
+        ("groups list", ["ブローカー", "転送設定", "local"]),
+        ("relationships forecast home", ["完了", "実行", "まだない"]),
+        ("ls --group local /dev", ["種類", "最終変更", "null"]),
     ] {
         let shown = japanese(line);
         assert!(words.iter().all(|word| shown.contains(word)), "{line}: {shown}");
