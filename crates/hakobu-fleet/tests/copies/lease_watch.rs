@@ -35,7 +35,7 @@ pub struct SeenLease {
     pub broker: Option<String>,
 }
 
-/// What was seen so far.
+/// The leases that were seen so far.
 #[derive(Default)]
 struct SeenLeases {
     looks: u64,

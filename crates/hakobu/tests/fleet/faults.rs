@@ -57,7 +57,7 @@ fn brokers_killed_at_random_moments_cost_the_work_of_their_units() {
         fleet.add_broker(&successor);
         let victim = std::mem::replace(victim, successor);
         pause(&mut random, SHOWN_AFTER_MS, 2000);
-        // What it asked for last has arrived, and the leases go on.
+        // Its last requests have arrived, and its leases go on.
         let had = watch.leases_of(&victim);
         if !had.is_empty() {
             // Those that it told of last, and those since then: it tells twice a second, and each takes two operations or more.

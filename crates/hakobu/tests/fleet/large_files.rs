@@ -23,15 +23,15 @@ const SIZE_BYTES: u64 = 2600 * MIB + 4321;
 const DATA_BYTES: u64 = 4 * MIB;
 const DATA_EVERY: u64 = 40 * MIB;
 
-/// Makes a file with data and holes.
-fn make(path: &Path) {
+/// Makes a file of holes and data: so many bytes of it at each such distance.
+fn make(path: &Path, size_bytes: u64, (data_bytes, data_every): (u64, u64)) {
     let file = File::create(path).unwrap();
-    file.set_len(SIZE_BYTES).unwrap();
-    for at in (0..SIZE_BYTES - DATA_BYTES).step_by(DATA_EVERY as usize) {
-        let bytes: Vec<u8> = (0..DATA_BYTES).map(|byte| (byte * 31 + byte / 509 + at / MIB) as u8).collect();
+    file.set_len(size_bytes).unwrap();
+    for at in (0..size_bytes - data_bytes).step_by(data_every as usize) {
+        let bytes: Vec<u8> = (0..data_bytes).map(|byte| (byte * 31 + byte / 509 + at / MIB) as u8).collect();
         file.write_all_at(&bytes, at).unwrap();
     }
-    file.write_all_at(b"the end", SIZE_BYTES - 7).unwrap();
+    file.write_all_at(b"the end", size_bytes - 7).unwrap();
 }
 
 /// Returns the bytes that a broker has read in the units that it works on.
@@ -43,7 +43,7 @@ fn bytes_of(view: &Value, broker: &str) -> u64 {
 fn brokers_copy_one_large_file_and_a_killed_one_costs_its_range() {
     let mut fleet = SmallFleet::start_over(&NatsConfiguration::default(), 3, 3, &[]);
     fs::create_dir(fleet.source()).unwrap();
-    make(&fleet.source().join("large"));
+    make(&fleet.source().join("large"), SIZE_BYTES, (DATA_BYTES, DATA_EVERY));
     let run = fleet.start_slowly();
     for broker in ["b0", "b1", "b2"] {
         wait_until("work of a broker", SOON, || bytes_of(&fleet.control.run(run), broker) > 0);
@@ -65,15 +65,16 @@ fn brokers_copy_one_large_file_and_a_killed_one_costs_its_range() {
 }
 
 /// Stops a broker in the middle of a range of the file. Returns its lease.
-fn stop_in_a_range(fleet: &mut SmallFleet, watch: &LeaseWatch, run: u64, broker: &str) -> SeenLease {
+fn stop_in_a_range(fleet: &mut SmallFleet, watch: &LeaseWatch, broker: &str) -> SeenLease {
     // The first unit met the file, and gave it away.
     let range = || watch.leases_of(broker).into_iter().find(|lease| lease.unit > 1);
     for _try in 0..20 {
         let mut lease = None;
         wait_until("a range of a broker", SOON, || {
             lease = range();
-            lease.is_some() && bytes_of(&fleet.control.run(run), broker) > 0
+            lease.is_some()
         });
+        sleep(Duration::from_millis(300));
         fleet.broker(broker).signal(Signal::STOP);
         // A commit that was on its way has arrived.
         sleep(Duration::from_millis(300));
@@ -89,10 +90,11 @@ fn stop_in_a_range(fleet: &mut SmallFleet, watch: &LeaseWatch, run: u64, broker:
 fn assert_equal_content(fleet: &SmallFleet) {
     let [source, target] =
         [fleet.source(), fleet.target()].map(|root| File::open(root.join("large")).unwrap());
-    assert_eq!(target.metadata().unwrap().len(), SIZE_BYTES);
+    let size_bytes = source.metadata().unwrap().len();
+    assert_eq!(target.metadata().unwrap().len(), size_bytes);
     let (mut expected, mut found) = (vec![0; MIB as usize], vec![0; MIB as usize]);
-    for at in (0..SIZE_BYTES).step_by(MIB as usize) {
-        let length = MIB.min(SIZE_BYTES - at) as usize;
+    for at in (0..size_bytes).step_by(MIB as usize) {
+        let length = MIB.min(size_bytes - at) as usize;
         source.read_exact_at(&mut expected[..length], at).unwrap();
         target.read_exact_at(&mut found[..length], at).unwrap();
         assert!(expected[..length] == found[..length], "the MiB at {at} is another");
@@ -105,10 +107,10 @@ fn brokers_stopped_in_a_range_do_no_harm_to_a_file_that_is_complete_when_they_wa
     let mut fleet = SmallFleet::start_over(&NatsConfiguration::default(), 3, 4, &[]);
     let watch = fleet.watch_leases();
     fs::create_dir(fleet.source()).unwrap();
-    make(&fleet.source().join("large"));
-    let run = fleet.start_within(&json!({ "version": 1, "bytes_per_second": 20_000_000 }));
+    make(&fleet.source().join("large"), 1300 * MIB, (MIB / 4, MIB));
+    let run = fleet.start_within(&json!({ "version": 1, "bytes_per_second": 40_000_000 }));
     let zombies = ["b1", "b2"];
-    let lost = zombies.map(|broker| stop_in_a_range(&mut fleet, &watch, run, broker));
+    let lost = zombies.map(|broker| stop_in_a_range(&mut fleet, &watch, broker));
     let stopped = Instant::now();
     let view = fleet.finish_after(run, &watch, &lost);
     for lease in &lost {
