@@ -30,7 +30,7 @@ pub struct LimitsSetting {
     /// The 99th percentile of the duration of reads at the source, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_p99_ms: Option<f64>,
-    /// The number of brokers that work at the same time.
+    /// The number of brokers that work at the same time: on the run, or on all runs that share the limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brokers: Option<u32>,
     /// True if nothing moves until this is changed.

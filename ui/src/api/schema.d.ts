@@ -866,7 +866,7 @@ export interface components {
         LimitsSetting: {
             /**
              * Format: int32
-             * @description The number of brokers that work at the same time.
+             * @description The number of brokers that work at the same time: on the run, or on all runs that share the limits.
              */
             brokers?: number | null;
             /**
@@ -2014,7 +2014,7 @@ export interface components {
          * @description The kind of event that a run waits for.
          * @enum {string}
          */
-        WaitKind: "blackout" | "no_broker" | "draining" | "silent_brokers" | "pause";
+        WaitKind: "blackout" | "no_broker" | "draining" | "silent_brokers" | "pause" | "limit";
         /** @description A webhook. */
         WebhookSetting: {
             secret?: components["schemas"]["CredentialReference"] | null;

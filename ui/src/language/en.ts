@@ -470,6 +470,7 @@ export const en = {
   'wait.draining': 'Waiting for a broker of the group {group} that takes units: all that are connected drain or stop.',
   'wait.silent_brokers': 'Waiting until the lease of {brokers} ends, in {duration}: no report comes from there. Then another broker takes over.',
   'wait.pause': 'A unit failed. The next attempt begins in {duration}.',
+  'wait.limit': 'Waiting for a limit of its group: other runs use it up, or it pauses all of them.',
   'run.last_error': 'Last error of a broker',
   'run.request': 'Request',
   'run.counters': 'Counters',

@@ -472,6 +472,7 @@ export const ja: Record<keyof typeof en, string> = {
   'wait.draining': 'グループ {group} でユニットを受け取るブローカーを待っています。接続中のブローカーは、すべてドレイン中または停止中です。',
   'wait.silent_brokers': '{brokers} から報告がないため、そのリースが終わるのを待っています(あと{duration})。その後、別のブローカーが引き継ぎます。',
   'wait.pause': 'ユニットが失敗しました。{duration}後に再試行します。',
+  'wait.limit': 'グループの制限により待っています。ほかの実行が上限まで使っているか、制限によりすべて一時停止しています。',
   'run.last_error': 'ブローカーの最後のエラー',
   'run.request': '実行の内容',
   'run.counters': '集計',

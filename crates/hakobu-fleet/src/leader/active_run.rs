@@ -171,6 +171,11 @@ impl ActiveRun {
         self.row.is_paused || self.is_blackout
     }
 
+    /// Returns true if nothing of it moves now, or its own limits pause it.
+    pub fn is_held(&self) -> bool {
+        self.rests() || self.limits.as_ref().is_some_and(|limits| limits.paused)
+    }
+
     /// Returns true if a unit could be leased now.
     pub fn has_ready(&self, now_ms: u64) -> bool {
         !self.rests() && self.ready.iter().any(|unit| unit.not_before_ms <= now_ms)

@@ -1,12 +1,33 @@
 //! Limits that hold over the whole fleet, divided among the units under way by what they used lately. They are changed while
 //! runs go on.
 
-use super::{ActiveRun, Leader, LeasedUnit};
-use crate::ids::{UnitId, UnitKey};
+use std::collections::BTreeSet;
+
+use super::{ActiveRun, Leader, LeasedUnit, Then};
+use crate::ids::{RunId, UnitId, UnitKey};
 use crate::limit_shares::{RecentUse, limit_shares};
 use crate::limits_setting::{LEAST_BYTES_PER_SECOND, LimitsSetting};
 use crate::message::SentLimits;
-use crate::names::GroupName;
+use crate::names::{BrokerName, GroupName};
+
+/// The runs that share a limit.
+#[derive(Clone, Copy, Debug)]
+enum LimitScope<'a> {
+    /// One run.
+    Run(RunId),
+    /// All runs of a group.
+    Group(&'a GroupName),
+}
+
+impl LimitScope<'_> {
+    /// Returns true if a run is among them.
+    fn has(self, run: &ActiveRun) -> bool {
+        match self {
+            Self::Run(id) => run.row.id == id,
+            Self::Group(group) => run.row.group == *group,
+        }
+    }
+}
 
 impl Leader {
     /// Replaces the limits of a group, as the ledger has them.
@@ -22,29 +43,55 @@ impl Leader {
         self.group_limits.iter()
     }
 
-    /// Returns the limits of one unit of a run: its share in those of the run, and in those of the group.
+    /// Returns the limits that count for a run, each with the runs that share it.
+    fn limits_for<'a>(&'a self, run: &'a ActiveRun) -> impl Iterator<Item = (&'a LimitsSetting, LimitScope<'a>)> {
+        let group = &run.row.group;
+        let of_run = run.limits.iter().map(|limits| (limits, LimitScope::Run(run.row.id)));
+        let of_group = self.group_limits.get(group).map(|limits| (limits, LimitScope::Group(group)));
+        of_run.chain(of_group)
+    }
+
+    /// Returns the runs that share a limit.
+    fn runs_in<'a>(&'a self, scope: LimitScope<'a>) -> impl Iterator<Item = &'a ActiveRun> {
+        self.runs.values().filter(move |run| scope.has(run))
+    }
+
+    /// Returns the limits of one unit of a run: its share in each of those that count for the run.
     pub(super) fn unit_limits(&self, key: UnitKey) -> SentLimits {
         let Some(active) = self.runs.get(&key.run) else { return SentLimits::default() };
-        let of_run = active.limits.as_ref().map(|limits| share(limits, active.leased.iter(), key.unit));
-        let of_group = self.group_limits.get(&active.row.group).map(|limits| {
-            let runs = self.runs.values().filter(|other| other.row.group == active.row.group);
-            share(limits, runs.flat_map(|run| &run.leased), key.unit)
+        let shares = self.limits_for(active).map(|(limits, scope)| {
+            share(limits, self.runs_in(scope).flat_map(|run| &run.leased), key.unit)
         });
-        let mut limits = match (of_run, of_group) {
-            (Some(one), Some(other)) => stricter(&one, &other),
-            (one, other) => one.or(other).unwrap_or_default(),
-        };
+        let mut limits = shares.reduce(|one, other| stricter(&one, &other)).unwrap_or_default();
         limits.is_paused |= active.rests();
         limits
     }
-}
 
-impl ActiveRun {
-    /// Returns true if as many brokers work on the run as its limits allow, and this is none of them.
-    pub(super) fn is_full_for(&self, broker: &crate::names::BrokerName) -> bool {
-        let Some(most) = self.limits.as_ref().and_then(|limits| limits.brokers) else { return false };
-        let brokers: std::collections::BTreeSet<_> = self.brokers().collect();
-        !brokers.contains(broker) && brokers.len() >= most as usize
+    /// Returns true if a run gets no further broker: as many work on the runs of one of its limits as that allows, and this is
+    /// none of them.
+    pub(super) fn is_full_for(&self, run: &ActiveRun, broker: &BrokerName) -> bool {
+        self.limits_for(run).any(|(limits, scope)| {
+            let Some(most) = limits.brokers else { return false };
+            let moving = || self.runs_in(scope).filter(|run| !run.is_held());
+            let leased = moving().flat_map(ActiveRun::brokers);
+            let leasing = self.leasing().filter(|(id, _)| moving().any(|run| run.row.id == *id));
+            let brokers: BTreeSet<_> = leased.chain(leasing.map(|(_, broker)| broker)).collect();
+            !brokers.contains(broker) && brokers.len() >= most as usize
+        })
+    }
+
+    /// Returns true if a limit that a run shares with others pauses it.
+    pub(super) fn is_paused_with_others(&self, run: &ActiveRun) -> bool {
+        let mut shared = self.limits_for(run).filter(|(_, scope)| !matches!(scope, LimitScope::Run(_)));
+        shared.any(|(limits, _)| limits.paused)
+    }
+
+    /// Returns the runs and the brokers of leases that wait for the ledger.
+    fn leasing(&self) -> impl Iterator<Item = (RunId, &BrokerName)> {
+        self.pending.iter().filter_map(|(_, then)| match then {
+            Then::Lease { broker, asked: (key, _), .. } => Some((key.run, broker)),
+            _ => None,
+        })
     }
 }
 

@@ -31,8 +31,7 @@ impl Leader {
     ) -> Result<Option<ReadyUnit>> {
         let (_, now_ms) = self.now();
         let last = self.last_run.get(group).copied();
-        let of_group =
-            self.runs.iter().filter(|(_, run)| run.row.group == *group && !run.is_full_for(broker));
+        let of_group = self.runs.iter().filter(|(_, run)| run.row.group == *group);
         let mut turns: Vec<RunId> = of_group.map(|(id, _)| *id).collect();
         let next = last.map_or(0, |last| turns.partition_point(|run| *run <= last));
         let next = next.min(turns.len());
@@ -40,6 +39,9 @@ impl Leader {
         // A unit that was offered comes first, whatever run it belongs to.
         turns.sort_by_key(|run| !offered.iter().any(|key| key.run == *run));
         for id in turns {
+            if self.runs.get(&id).is_none_or(|run| self.is_full_for(run, broker)) {
+                continue;
+            }
             let Some(run) = self.runs.get_mut(&id) else { continue };
             run.read_ready(&mut *self.ledger)?;
             if let Some(unit) = run.take_ready(offered, now_ms) {

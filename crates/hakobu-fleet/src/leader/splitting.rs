@@ -1,8 +1,9 @@
 //! Keeps all brokers busy: offers what is ready, and has long units give something away while others are idle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Leader, as_ms};
+use super::{ActiveRun, Leader, as_ms};
+use crate::ids::RunId;
 use crate::message::{UnitOffer, encode};
 use crate::names::GroupName;
 use crate::run::RunPhase;
@@ -23,12 +24,24 @@ impl Leader {
         free
     }
 
+    /// Returns the runs of a group on which no idle broker may work, because of limits.
+    fn full_runs(&self, group: &GroupName) -> BTreeSet<RunId> {
+        let idle = || self.brokers.iter().filter(|(_, live)| live.group == *group && live.free() > 0);
+        let runs = self.runs.values().filter(|run| run.row.group == *group);
+        let full = runs.filter(|run| idle().all(|(broker, _)| self.is_full_for(run, broker)));
+        full.map(|run| run.row.id).collect()
+    }
+
     /// Asks as many long units as there are idle brokers to give away what waits.
     pub(super) fn ask_for_splits(&mut self) {
         let (_, now_ms) = self.now();
         let split_after_ms = as_ms(self.settings.split_after);
         for (group, mut idle) in self.free_slots() {
-            let runs = self.runs.values_mut().filter(|run| run.row.group == group && !run.rests());
+            let full = self.full_runs(&group);
+            let may_grow = |run: &&mut ActiveRun| {
+                run.row.group == group && !run.rests() && !full.contains(&run.row.id)
+            };
+            let runs = self.runs.values_mut().filter(may_grow);
             let runs: Vec<_> = runs.collect();
             let ready: usize =
                 runs.iter().filter(|run| run.has_ready(now_ms)).map(|run| run.ready.len()).sum();

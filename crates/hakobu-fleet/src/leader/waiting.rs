@@ -15,6 +15,9 @@ impl Leader {
         if run.is_blackout {
             return Some(RunWait::Blackout);
         }
+        if self.is_paused_with_others(run) {
+            return Some(RunWait::Limit);
+        }
         if run.leased.values().any(|leased| self.silent_ms(leased).is_none()) {
             return None;
         }
@@ -24,7 +27,12 @@ impl Leader {
         if !there().any(|broker| takes(&broker)) {
             return Some(if there().next().is_none() { RunWait::NoBroker } else { RunWait::Draining });
         }
-        let may_take = there().filter(takes).any(|(name, _)| !run.is_full_for(name));
+        let free = || there().filter(|(_, live)| live.free() > 0);
+        let is_full = free().next().is_some() && free().all(|(name, _)| self.is_full_for(run, name));
+        if is_full && run.leased.is_empty() && run.has_ready(now_ms) {
+            return Some(RunWait::Limit);
+        }
+        let may_take = there().filter(takes).any(|(name, _)| !self.is_full_for(run, name));
         if may_take && run.has_ready(now_ms) {
             return None;
         }

@@ -8,6 +8,7 @@ mod division;
 mod faulty_ledger;
 mod refused_brokers;
 mod schedules;
+mod shared_limits;
 mod sightings;
 mod tests;
 mod waiting;

@@ -426,7 +426,7 @@ pub struct FleetLimits {
     /// Slow down while source reads are slower than MS; 0 for no limit
     #[arg(long, value_name = "MS")]
     pub source_p99: Option<f64>,
-    /// Brokers that work at a time; 0 for no limit
+    /// Brokers that work at a time, over all runs of a group; 0 for no limit
     #[arg(long, value_name = "N")]
     pub brokers: Option<u32>,
 }
