@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::fleet_view::BrokerView;
+use super::fleet_view::{BrokerView, EndpointLimits};
 use super::forecast::{RunSample, WorkAmount, forecast};
 use super::glimpse::{FleetGlimpse, GLIMPSE_RELATIONSHIPS, RunGlimpse, open_state, units};
 use super::problem::Problem;
@@ -84,6 +84,8 @@ pub struct FleetOverview {
     pub brokers: BTreeMap<String, BrokerView>,
     /// The limits of groups.
     pub group_limits: BTreeMap<GroupName, LimitsSetting>,
+    /// The limits of endpoints.
+    pub endpoint_limits: Vec<EndpointLimits>,
     /// The error of the ledger, while it does not work.
     pub ledger_error: Option<Problem>,
     /// The moment of the last look.
@@ -159,6 +161,7 @@ impl FleetOverview {
         self.seen = glimpse.now;
         self.ledger_error = glimpse.ledger_error;
         self.group_limits = glimpse.group_limits.into_iter().collect();
+        self.endpoint_limits = glimpse.endpoint_limits;
         self.take_relationships(glimpse.relationships);
         let open: BTreeSet<RunId> = glimpse.open.iter().map(|run| run.row.id).collect();
         let gone: BTreeSet<RunId> =

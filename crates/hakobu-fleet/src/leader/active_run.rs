@@ -116,6 +116,8 @@ pub struct ActiveRun {
     pub is_blackout: bool,
     /// The limits, over all brokers.
     pub limits: Option<LimitsSetting>,
+    /// The locations of endpoints with limits that it touches, each with true if a source is there.
+    pub(super) endpoints: BTreeMap<Vec<u8>, bool>,
 }
 
 impl ActiveRun {
@@ -138,6 +140,7 @@ impl ActiveRun {
             last_error: None,
             is_blackout: false,
             limits,
+            endpoints: BTreeMap::new(),
         })
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::limited_endpoint::{LimitedEndpoint, endpoints_of};
 use super::{ActiveRun, Leader, LeasedUnit, Then};
 use crate::ids::{RunId, UnitId, UnitKey};
 use crate::limit_shares::{RecentUse, limit_shares};
@@ -17,6 +18,8 @@ enum LimitScope<'a> {
     Run(RunId),
     /// All runs of a group.
     Group(&'a GroupName),
+    /// All runs that touch an endpoint.
+    Endpoint(&'a [u8]),
 }
 
 impl LimitScope<'_> {
@@ -25,6 +28,7 @@ impl LimitScope<'_> {
         match self {
             Self::Run(id) => run.row.id == id,
             Self::Group(group) => run.row.group == *group,
+            Self::Endpoint(location) => run.endpoints.contains_key(location),
         }
     }
 }
@@ -43,12 +47,39 @@ impl Leader {
         self.group_limits.iter()
     }
 
+    /// Replaces the limits of the endpoint at a location, as the ledger has them.
+    pub(super) fn set_endpoint_limits(&mut self, location: Vec<u8>, limited: Option<LimitedEndpoint>) {
+        match limited {
+            Some(limited) => self.endpoint_limits.insert(location, limited),
+            None => self.endpoint_limits.remove(&location),
+        };
+        self.find_endpoints();
+    }
+
+    /// Finds the endpoints with limits that each run touches.
+    pub(super) fn find_endpoints(&mut self) {
+        for run in self.runs.values_mut() {
+            run.endpoints = endpoints_of(&run.request, &self.endpoint_limits);
+        }
+    }
+
+    /// Returns the limits of endpoints by their locations, each with the number of runs under way that touch it.
+    pub fn all_endpoint_limits(&self) -> impl Iterator<Item = (&[u8], &LimitsSetting, u64)> {
+        self.endpoint_limits.iter().map(|(location, limited)| {
+            (&location[..], &limited.limits, self.runs_in(LimitScope::Endpoint(location)).count() as u64)
+        })
+    }
+
     /// Returns the limits that count for a run, each with the runs that share it.
     fn limits_for<'a>(&'a self, run: &'a ActiveRun) -> impl Iterator<Item = (&'a LimitsSetting, LimitScope<'a>)> {
         let group = &run.row.group;
         let of_run = run.limits.iter().map(|limits| (limits, LimitScope::Run(run.row.id)));
         let of_group = self.group_limits.get(group).map(|limits| (limits, LimitScope::Group(group)));
-        of_run.chain(of_group)
+        let of_endpoints = run.endpoints.keys().filter_map(|location| {
+            let limited = self.endpoint_limits.get(location)?;
+            Some((&limited.limits, LimitScope::Endpoint(location)))
+        });
+        of_run.chain(of_group).chain(of_endpoints)
     }
 
     /// Returns the runs that share a limit.
@@ -60,7 +91,14 @@ impl Leader {
     pub(super) fn unit_limits(&self, key: UnitKey) -> SentLimits {
         let Some(active) = self.runs.get(&key.run) else { return SentLimits::default() };
         let shares = self.limits_for(active).map(|(limits, scope)| {
-            share(limits, self.runs_in(scope).flat_map(|run| &run.leased), key.unit)
+            let mut share = share(limits, self.runs_in(scope).flat_map(|run| &run.leased), key.unit);
+            if let LimitScope::Endpoint(location) = scope
+                && active.endpoints.get(location) == Some(&false)
+            {
+                // It is read from elsewhere.
+                share.source_p99_ms = None;
+            }
+            share
         });
         let mut limits = shares.reduce(|one, other| stricter(&one, &other)).unwrap_or_default();
         limits.is_paused |= active.rests();

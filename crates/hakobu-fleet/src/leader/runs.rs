@@ -3,6 +3,7 @@
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::calls::ends_a_run;
+use super::limited_endpoint::endpoints_of;
 use super::phases::{NextStep, next_step};
 use super::saved_limits::saved_limits;
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
@@ -250,7 +251,9 @@ impl Leader {
             }
             std::collections::btree_map::Entry::Vacant(free) => {
                 let limits = saved_limits(&mut *self.ledger, &row)?;
-                free.insert(ActiveRun::new(row, limits)?)
+                let mut run = ActiveRun::new(row, limits)?;
+                run.endpoints = endpoints_of(&run.request, &self.endpoint_limits);
+                free.insert(run)
             }
         };
         if run.row.units.open() > 0 {

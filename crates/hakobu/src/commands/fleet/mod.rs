@@ -35,7 +35,7 @@ fn act(typed: &FleetArguments) -> Result<u8> {
         FleetVerb::Run { verb } => run_verbs::run(&client()?, verb, json)?,
         FleetVerb::Relationships { verb } => relationships::relationships(&client()?, verb, json)?,
         FleetVerb::Brokers { verb } => brokers::brokers(&client()?, verb, json)?,
-        FleetVerb::Limits { verb } => limits::limits(&client()?, verb)?,
+        FleetVerb::Limits { verb } => limits::limits(&client()?, verb, json)?,
         FleetVerb::Tokens { verb } => access::tokens(&client()?, verb, json)?,
         FleetVerb::Audit(audit) => access::audit(&client()?, audit, json)?,
     };
