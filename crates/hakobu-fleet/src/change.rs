@@ -285,7 +285,11 @@ impl LedgerChange {
             Self::LimitRun(_, limits) => check_setting("the limits of a run", limits.as_deref()),
             Self::LimitGroup(_, limits) => check_setting("the limits of a group", limits.as_deref()),
             Self::LimitEndpoint(location, limits) => {
-                check_at_most("the bytes of the location of an endpoint", location.len(), ENDPOINT_BYTES_MAX)?;
+                check_at_most(
+                    "the bytes of the location of an endpoint",
+                    location.len(),
+                    ENDPOINT_BYTES_MAX,
+                )?;
                 check_setting("the limits of an endpoint", limits.as_deref())
             }
             Self::SetMark(_, value) => check_at_most("the bytes of a mark", value.len(), MARK_BYTES_MAX),

@@ -81,7 +81,8 @@ impl RunWaitView {
                 (WaitKind::Pause, "the next attempt of a unit that failed".to_owned(), until(*wait_ms))
             }
             RunWait::Limit => {
-                let message = "a limit that it shares with other runs: they use it up, or it pauses all of them";
+                let message =
+                    "a limit that it shares with other runs: they use it up, or it pauses all of them";
                 (WaitKind::Limit, message.to_owned(), None)
             }
         };

@@ -253,7 +253,8 @@ fn limits_of_endpoints_are_set_and_listed() {
     served.done("limits endpoint nas: --operations 0");
     assert_eq!(served.done("limits endpoint nas:"), "20.0 MB/s\n");
     let listed = served.done("limits endpoints");
-    let lines: Vec<Vec<_>> = listed.lines().map(|line| line.split("  ").filter(|cell| !cell.is_empty()).collect()).collect();
+    let lines: Vec<Vec<_>> =
+        listed.lines().map(|line| line.split("  ").filter(|cell| !cell.is_empty()).collect()).collect();
     assert_eq!(lines[1][0].trim(), "nas:", "{listed}");
     assert_eq!((lines[2][0].trim(), lines[2][2].trim()), ("s3://bucket/a", "2 brokers"), "{listed}");
     served.done("limits endpoint nas: --rate off");

@@ -9,7 +9,7 @@ use crate::ids::{Epoch, Moment, UnitId, UnitKey};
 use crate::ledger::Ledger;
 use crate::limit_shares::RecentUse;
 use crate::limits_setting::LimitsSetting;
-use crate::message::UnitProgress;
+use crate::message::{SentLimits, UnitProgress};
 use crate::names::BrokerName;
 use crate::run::{RunPhase, RunRow};
 use crate::run_figures::RunFigures;
@@ -60,6 +60,8 @@ pub struct LeasedUnit {
     pub used_bytes: RecentUse,
     /// The operations per second between the last two reports.
     pub used_operations: RecentUse,
+    /// The limits that the broker was told last.
+    pub told: SentLimits,
 }
 
 impl LeasedUnit {
@@ -75,6 +77,7 @@ impl LeasedUnit {
             progress: None,
             used_bytes: None,
             used_operations: None,
+            told: SentLimits::default(),
         }
     }
 
@@ -86,6 +89,10 @@ impl LeasedUnit {
                 |now: u64, before: u64| now.saturating_sub(before).saturating_mul(1000).checked_div(ms);
             self.used_bytes = rate(progress.bytes, before.bytes).or(self.used_bytes);
             self.used_operations = rate(progress.operations, before.operations).or(self.used_operations);
+        }
+        if self.told.is_paused {
+            // Its needs are not known.
+            (self.used_bytes, self.used_operations) = (None, None);
         }
         self.progress = Some(progress);
     }
@@ -172,11 +179,6 @@ impl ActiveRun {
     /// Returns true if nothing of it moves now.
     pub fn rests(&self) -> bool {
         self.row.is_paused || self.is_blackout
-    }
-
-    /// Returns true if nothing of it moves now, or its own limits pause it.
-    pub fn is_held(&self) -> bool {
-        self.rests() || self.limits.as_ref().is_some_and(|limits| limits.paused)
     }
 
     /// Returns true if a unit could be leased now.

@@ -13,7 +13,7 @@ use crate::ids::{Epoch, Moment, RunId, UnitId, UnitKey};
 use crate::leader::active_run::ReadyUnit;
 use crate::lease::Lease;
 use crate::link_name::PackLimits;
-use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName};
+use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName, SentLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_file::{OpenFileRecord, OpenFileRow};
 use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase};
@@ -86,7 +86,7 @@ impl Leader {
         let (_, now_ms) = self.now();
         let lease_ms = as_ms(self.settings.lease);
         match self.grant(group, broker, &lease, lease_ms) {
-            Ok(Some(granted)) => {
+            Ok(Some(mut granted)) => {
                 let ends_ms = now_ms.saturating_add(lease_ms);
                 let leased = LeasedUnit::new(broker.clone(), (lease.epoch, lease.deadline), ends_ms, now_ms);
                 if let Some(run) = self.runs.get_mut(&key.run) {
@@ -95,6 +95,7 @@ impl Leader {
                         live.relationships.extend(run.row.relationship);
                     }
                 }
+                granted.limits = self.unit_limits(key);
                 send(reply, &LeaderAnswer::Leases(vec![granted]));
             }
             Ok(None) => send(reply, &LeaderAnswer::Leases(Vec::new())),
@@ -155,7 +156,9 @@ impl Leader {
         let request = run.sent_request.clone();
         let relationship = run.row.relationship;
         let credentials = self.credentials_for(relationship, broker, &lease)?;
-        Ok(Some(GrantedUnit { lease, lease_ms, request, limits: self.unit_limits(*key), work, credentials }))
+        // Its share is known once it is among those under way.
+        let limits = SentLimits::default();
+        Ok(Some(GrantedUnit { lease, lease_ms, request, limits, work, credentials }))
     }
 
     /// Answers a broker that committed a unit. Returns the run if it may move on.

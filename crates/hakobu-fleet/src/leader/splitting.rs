@@ -38,9 +38,8 @@ impl Leader {
         let split_after_ms = as_ms(self.settings.split_after);
         for (group, mut idle) in self.free_slots() {
             let full = self.full_runs(&group);
-            let may_grow = |run: &&mut ActiveRun| {
-                run.row.group == group && !run.rests() && !full.contains(&run.row.id)
-            };
+            let may_grow =
+                |run: &&mut ActiveRun| run.row.group == group && !run.rests() && !full.contains(&run.row.id);
             let runs = self.runs.values_mut().filter(may_grow);
             let runs: Vec<_> = runs.collect();
             let ready: usize =

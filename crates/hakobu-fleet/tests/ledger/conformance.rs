@@ -27,8 +27,7 @@ use crate::open_files::{
 use crate::samples::*;
 use crate::whole_ledger::{
     ends_that_are_to_be_told_are_kept_until_they_are, limits_of_endpoints_are_replaced_and_removed,
-    limits_of_groups_are_replaced_and_removed,
-    marks_are_replaced,
+    limits_of_groups_are_replaced_and_removed, marks_are_replaced,
 };
 
 macro_rules! cases {

@@ -14,8 +14,9 @@ use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
-    UNIT_COLUMNS, audit_record, broker_record, column, endpoint_limits, failure_count, failure_row, group_limits, id,
-    open_file_part, open_file_position, relationship_record, run_row, token_record, unit_record,
+    UNIT_COLUMNS, audit_record, broker_record, column, endpoint_limits, failure_count, failure_row,
+    group_limits, id, open_file_part, open_file_position, relationship_record, run_row, token_record,
+    unit_record,
 };
 use crate::ledger::tables::Tables;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};

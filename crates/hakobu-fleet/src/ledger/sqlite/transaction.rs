@@ -309,10 +309,8 @@ impl Tables for OpenTransaction<'_> {
 
     fn set_endpoint_limits(&mut self, location: &[u8], limits: Option<&str>) -> Result<()> {
         match limits {
-            Some(limits) => self.execute(
-                "INSERT OR REPLACE INTO endpoint_limits VALUES (?, ?)",
-                params![location, limits],
-            ),
+            Some(limits) => self
+                .execute("INSERT OR REPLACE INTO endpoint_limits VALUES (?, ?)", params![location, limits]),
             None => self.execute("DELETE FROM endpoint_limits WHERE location = ?", params![location]),
         }
     }
