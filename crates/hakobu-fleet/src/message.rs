@@ -28,7 +28,7 @@ use crate::sent_credentials::SentCredential;
 use crate::transition::RefuseCause;
 
 /// The version of the messages that this program speaks.
-pub const MESSAGE_VERSION: u8 = 3;
+pub const MESSAGE_VERSION: u8 = 4;
 /// The number of [`BrokerRequest::Report`] among the kinds of requests.
 const REPORT: u32 = 0;
 /// The maximum length of a message in bytes. A bus divides what is too long for it.
@@ -197,8 +197,8 @@ pub struct SentLimits {
     pub bytes_per_second: Option<u64>,
     /// The operations a second.
     pub operations_per_second: Option<u32>,
-    /// The 99th percentile of the source's response time in milliseconds above which fewer requests are made.
-    pub source_p99_ms: Option<u32>,
+    /// The 99th percentile of the source's response time in microseconds above which fewer requests are made.
+    pub source_p99_us: Option<u32>,
     /// True if nothing is transferred now.
     pub is_paused: bool,
 }

@@ -100,7 +100,7 @@ impl Leader {
                 && active.endpoints.get(location) == Some(&false)
             {
                 // It is read from elsewhere.
-                share.source_p99_ms = None;
+                share.source_p99_us = None;
             }
             share
         });
@@ -219,7 +219,7 @@ fn share(limits: &LimitsSetting, units: &[SharingUnit<'_>], unit: UnitId) -> Sen
     SentLimits {
         bytes_per_second: bytes,
         operations_per_second: operations,
-        source_p99_ms: limits.source_p99_ms.map(|ms| ms.ceil().clamp(1.0, 60_000.0) as u32),
+        source_p99_us: limits.source_p99_ms.map(|ms| (ms * 1000.0).round() as u32),
         // Without a share, it waits for what the others give back.
         is_paused: limits.paused || bytes == Some(0) || operations == Some(0),
     }
@@ -245,7 +245,7 @@ fn stricter(one: &SentLimits, other: &SentLimits) -> SentLimits {
     SentLimits {
         bytes_per_second: least(one.bytes_per_second, other.bytes_per_second),
         operations_per_second: least(one.operations_per_second, other.operations_per_second),
-        source_p99_ms: least(one.source_p99_ms, other.source_p99_ms),
+        source_p99_us: least(one.source_p99_us, other.source_p99_us),
         is_paused: one.is_paused || other.is_paused,
     }
 }
@@ -289,7 +289,7 @@ mod tests {
         assert!(equal.iter().all(|share| share.bytes_per_second == Some(30_000)), "{equal:?}");
         let operations: Vec<_> = equal.iter().filter_map(|share| share.operations_per_second).collect();
         assert_eq!(operations, [3, 3, 4]);
-        assert_eq!((equal[0].source_p99_ms, equal[0].is_paused), (Some(1), false));
+        assert_eq!((equal[0].source_p99_us, equal[0].is_paused), (Some(500), false));
         let by_use = told(&limits, &[Some(0), None, None]);
         let (idle, busy) = (&by_use[0], &by_use[2]);
         assert_eq!((idle.bytes_per_second, idle.operations_per_second), (Some(10_000), Some(1)));

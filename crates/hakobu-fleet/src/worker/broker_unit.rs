@@ -197,6 +197,6 @@ fn run_limits(sent: &SentLimits) -> RunLimits {
     RunLimits {
         rate: RateLimit { steps: setting.map(|setting| (0, setting)).into_iter().collect(), began_s: 0 },
         operations_per_second: sent.operations_per_second,
-        source_p99_us: sent.source_p99_ms.map(|ms| u64::from(ms).saturating_mul(1000)),
+        source_p99_us: sent.source_p99_us.map(u64::from),
     }
 }

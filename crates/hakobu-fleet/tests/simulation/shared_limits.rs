@@ -173,7 +173,7 @@ fn limits_of_an_endpoint_are_shared_by_runs_of_all_groups() {
     let bytes: Vec<_> = limits.iter().map(|limits| limits.bytes_per_second).collect();
     assert_eq!(bytes, [Some(30_000), Some(30_000), Some(30_000), None]);
     // Only those that read from there slow down with it.
-    let slows: Vec<_> = limits.iter().map(|limits| limits.source_p99_ms.is_some()).collect();
+    let slows: Vec<_> = limits.iter().map(|limits| limits.source_p99_us.is_some()).collect();
     assert_eq!(slows, [true, true, false, false]);
     let shown: Vec<_> = world.leader().all_endpoint_limits().map(|(place, _, runs)| (place, runs)).collect();
     assert_eq!(shown, [(&b"nas:/srv"[..], 3)]);
