@@ -4,6 +4,7 @@
 mod credentials;
 mod fleet;
 mod large_files;
+mod limits;
 mod losses;
 mod tests;
 mod trees;
