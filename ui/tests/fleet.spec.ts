@@ -57,6 +57,41 @@ test('the limits of a group are changed', async ({ admin }) => {
   await expect.poll(limit).toBe(undefined)
 })
 
+test('the limits of an endpoint are set, changed and removed', async ({ admin }) => {
+  await goTo(admin, 'brokers')
+  const limits = async () => (await api<{ items: { location: string; limits: object }[] }>('GET', '/api/v1/endpoint-limits')).items
+  await admin.getByLabel('Location of the endpoint').fill('nas:/srv/')
+  await admin.getByRole('button', { name: 'Set limits' }).click()
+  const dialog = admin.getByRole('dialog', { name: 'Limits of nas:/srv/' })
+  const operations = dialog.getByRole('spinbutton', { name: 'Operations/s at each end' })
+  await operations.fill('500')
+  await operations.press('Enter')
+  await expect(dialog.getByTestId('limits')).toContainText('Held to 500 operations/s at each end since')
+  expect(await limits()).toMatchObject([{ location: 'nas:/srv', limits: { operations_per_second: 500 } }])
+  await dialog.getByRole('button', { name: 'Done' }).click()
+  const row = admin.getByRole('row', { name: /nas:\/srv/ })
+  await expect(row).toContainText('500 operations/s at each end')
+  await accessible(admin, 'limits of endpoints')
+
+  await row.getByRole('button', { name: 'Limits of nas:/srv' }).click()
+  const again = admin.getByRole('dialog', { name: 'Limits of nas:/srv' })
+  const none = again.getByRole('spinbutton', { name: 'Operations/s at each end' })
+  await none.fill('')
+  await none.press('Enter')
+  await expect(again.getByTestId('limits')).toContainText('No limits since')
+  expect(await limits()).toEqual([])
+  await again.getByRole('button', { name: 'Done' }).click()
+  await expect(row).toHaveCount(0)
+
+  await admin.getByLabel('Location of the endpoint').fill('srv')
+  await admin.getByRole('button', { name: 'Set limits' }).click()
+  const wrong = admin.getByRole('dialog', { name: 'Limits of srv' })
+  const refused = wrong.getByRole('spinbutton', { name: 'Operations/s at each end' })
+  await refused.fill('5')
+  await refused.press('Enter')
+  await expect(wrong).toContainText('the path does not begin with /')
+})
+
 test('a token is made, shown once, used and revoked', async ({ admin, browser }) => {
   await goTo(admin, 'tokens')
   await admin.getByRole('button', { name: 'New token' }).click()

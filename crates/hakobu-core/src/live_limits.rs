@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::pace::RunLimits;
-use crate::pacer::LimitChanges;
+use crate::pacer::{LimitChanges, PacerBacklog};
 
 /// The maximum number of changes that are recorded. Later ones are missing in the report.
 const CHANGES_MAX: usize = 256;
@@ -20,6 +20,8 @@ pub struct LiveLimits {
     /// The time of creation. `set`: the changes since, each with the time after it.
     began: Instant,
     set: Mutex<Vec<(Duration, RunLimits)>>,
+    /// The backlog of the last run, and the end of that run.
+    backlog: Mutex<(PacerBacklog, Instant)>,
     /// The clock.
     clock: fn() -> Instant,
 }
@@ -29,7 +31,8 @@ impl LiveLimits {
     pub fn new(limits: RunLimits, clock: fn() -> Instant) -> Self {
         let began = clock();
         let limits = Mutex::new((limits, began));
-        Self { limits, is_new: AtomicBool::new(false), began, set: Mutex::default(), clock }
+        let backlog = Mutex::new((PacerBacklog::default(), began));
+        Self { limits, is_new: AtomicBool::new(false), began, set: Mutex::default(), backlog, clock }
     }
 
     /// Sets limits that apply from now on, also to a run in progress.
@@ -41,6 +44,12 @@ impl LiveLimits {
         drop(set);
         self.put(limits);
         self.is_new.store(true, Ordering::Release);
+    }
+
+    /// Forgets how long reads at the source took: the next run has another one.
+    pub fn forget_source(&self) {
+        let mut kept = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.0 = kept.0.without_latency();
     }
 
     /// Returns the first 256 changes since creation, each with the time after it.
@@ -73,6 +82,15 @@ impl LiveLimits {
 impl LimitChanges for LiveLimits {
     fn changed(&self) -> Option<RunLimits> {
         self.is_new.swap(false, Ordering::AcqRel).then(|| self.now())
+    }
+
+    fn backlog(&self) -> PacerBacklog {
+        let (backlog, ended) = *self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+        backlog.after((self.clock)().saturating_duration_since(ended))
+    }
+
+    fn keep_backlog(&self, backlog: PacerBacklog) {
+        *self.backlog.lock().unwrap_or_else(PoisonError::into_inner) = (backlog, (self.clock)());
     }
 }
 

@@ -179,7 +179,7 @@ impl RateLimit {
 pub struct RunLimits {
     /// The limit on the rate at which content leaves the source.
     pub rate: RateLimit,
-    /// The maximum number of operations per second at the source, and of those at the target.
+    /// The maximum number of operations per second at the source, and of those at the target; 0 lets none through.
     pub operations_per_second: Option<u32>,
     /// The 99th percentile of the duration of reads at the source that must not be exceeded, in microseconds.
     pub source_p99_us: Option<u64>,

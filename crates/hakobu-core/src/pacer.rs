@@ -38,6 +38,59 @@ const TELL_EVERY_NS: u64 = 5 * SECOND_NS;
 pub trait LimitChanges: Sync {
     /// Returns the limits if they have changed since the last call.
     fn changed(&self) -> Option<RunLimits>;
+
+    /// Returns the backlog of the run before, if there was one.
+    fn backlog(&self) -> PacerBacklog {
+        PacerBacklog::default()
+    }
+
+    /// Keeps the backlog of this run for the next one.
+    fn keep_backlog(&self, _backlog: PacerBacklog) {}
+}
+
+/// The state in which a run leaves its limits: how long what was let through before its time takes, and what is known of the
+/// source's latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacerBacklog {
+    quantities: [QuantityBacklog; 3],
+    latency: Option<LatencyBacklog>,
+}
+
+/// The reads since the last judgement, and the limit on a source whose reads took too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LatencyBacklog {
+    /// The latency that is asked for.
+    p99_us: u64,
+    held: Option<SourceLatencyLimit>,
+    since_ns: u64,
+    reads: u64,
+    late: u64,
+    operations: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct QuantityBacklog {
+    left_ns: u64,
+    per_second: u64,
+}
+
+impl PacerBacklog {
+    /// Returns what is left of it after some time.
+    #[must_use]
+    pub fn after(&self, elapsed: Duration) -> Self {
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let rest = |before: QuantityBacklog| QuantityBacklog {
+            left_ns: before.left_ns.saturating_sub(elapsed_ns),
+            ..before
+        };
+        Self { quantities: self.quantities.map(rest), ..*self }
+    }
+
+    /// Returns it without what is known of the source: the next run may have another one.
+    #[must_use]
+    pub fn without_latency(&self) -> Self {
+        Self { latency: None, ..*self }
+    }
 }
 
 /// Limits that never change.
@@ -74,13 +127,22 @@ pub(crate) enum PacerTurn {
 struct QuantityLimit {
     /// The rate: [`NO_LIMIT`] for none, 0 in a pause.
     per_second: AtomicU64,
-    /// The time at which everything let through so far would be done at the given rate.
+    /// The time at which everything let through so far, and everything that waits for its turn, would be done at the given rate.
     free_ns: AtomicU64,
+    /// The part of that for which lanes wait, as a duration.
+    waiting_ns: AtomicU64,
+    /// The rate by which both are counted; 0 if there was no limit yet.
+    booked_per_second: AtomicU64,
 }
 
 impl QuantityLimit {
-    fn new(now_ns: u64) -> Self {
-        Self { per_second: AtomicU64::new(NO_LIMIT), free_ns: AtomicU64::new(now_ns) }
+    fn new(now_ns: u64, backlog: QuantityBacklog) -> Self {
+        Self {
+            per_second: AtomicU64::new(NO_LIMIT),
+            free_ns: AtomicU64::new(now_ns.saturating_add(backlog.left_ns)),
+            waiting_ns: AtomicU64::new(0),
+            booked_per_second: AtomicU64::new(backlog.per_second),
+        }
     }
 
     fn turn(&self, now_ns: u64, amount: u64) -> PacerTurn {
@@ -89,15 +151,83 @@ impl QuantityLimit {
             0 => return PacerTurn::AskAt(now_ns.saturating_add(PAUSE_STEP_NS)),
             rate => rate,
         };
-        let takes_ns = u128::from(amount) * u128::from(SECOND_NS) / u128::from(rate);
-        let takes_ns = u64::try_from(takes_ns).unwrap_or(u64::MAX);
+        let takes_ns = duration_ns(amount, rate);
+        let begin_ns = self.book(now_ns, takes_ns);
+        if begin_ns <= now_ns {
+            return PacerTurn::Now;
+        }
+        self.waiting_ns.fetch_add(takes_ns, Relaxed);
+        PacerTurn::At(begin_ns)
+    }
+
+    /// Books a duration, and returns when it begins.
+    fn book(&self, now_ns: u64, takes_ns: u64) -> u64 {
         let begin = |free_ns: u64| free_ns.max(now_ns.saturating_sub(BURST_NS));
         let booked = self
             .free_ns
             .fetch_update(Relaxed, Relaxed, |free_ns| Some(begin(free_ns).saturating_add(takes_ns)));
-        let begin_ns = begin(booked.unwrap_or(now_ns));
-        if begin_ns <= now_ns { PacerTurn::Now } else { PacerTurn::At(begin_ns) }
+        begin(booked.unwrap_or(now_ns))
     }
+
+    /// Books an amount that is let through already, also in a pause.
+    fn owe(&self, now_ns: u64, amount: u64) {
+        let rate = match self.per_second.load(Relaxed) {
+            0 => self.booked_per_second.load(Relaxed),
+            rate => rate,
+        };
+        if !matches!(rate, 0 | NO_LIMIT) {
+            self.book(now_ns, duration_ns(amount, rate));
+        }
+    }
+
+    /// Notes that a lane that waited for its turn goes on.
+    fn begun(&self, amount: u64) {
+        let takes_ns = duration_ns(amount, self.per_second.load(Relaxed).max(1));
+        let less = |waiting_ns: u64| Some(waiting_ns.saturating_sub(takes_ns));
+        let _before = self.waiting_ns.fetch_update(Relaxed, Relaxed, less);
+    }
+
+    /// Returns how long what was let through takes from now on, at the rate by which it is counted.
+    fn left_ns(&self, now_ns: u64) -> u64 {
+        let booked_ns = self.free_ns.load(Relaxed).saturating_sub(now_ns);
+        booked_ns.saturating_sub(self.waiting_ns.load(Relaxed))
+    }
+
+    /// Sets another rate. What was let through counts on at that rate; lanes that wait have to ask again.
+    fn change(&self, per_second: u64, now_ns: u64) {
+        let (left_ns, before) = (self.left_ns(now_ns), self.booked_per_second.load(Relaxed));
+        self.per_second.store(per_second, Relaxed);
+        let left_ns = match per_second {
+            NO_LIMIT => 0,
+            // It is done while nothing else is let through.
+            0 => left_ns,
+            rate => {
+                self.booked_per_second.store(rate, Relaxed);
+                let left_ns = u128::from(left_ns) * u128::from(before) / u128::from(rate);
+                u64::try_from(left_ns).unwrap_or(u64::MAX)
+            }
+        };
+        self.waiting_ns.store(0, Relaxed);
+        self.free_ns.store(now_ns.saturating_add(left_ns), Relaxed);
+    }
+
+    /// Sets another rate for turns that begin later. Lanes that wait keep theirs.
+    fn adjust(&self, per_second: u64) {
+        self.per_second.store(per_second, Relaxed);
+        if !matches!(per_second, 0 | NO_LIMIT) {
+            self.booked_per_second.store(per_second, Relaxed);
+        }
+    }
+
+    fn backlog(&self, now_ns: u64) -> QuantityBacklog {
+        let per_second = self.booked_per_second.load(Relaxed);
+        QuantityBacklog { left_ns: self.left_ns(now_ns), per_second }
+    }
+}
+
+fn duration_ns(amount: u64, per_second: u64) -> u64 {
+    let takes_ns = u128::from(amount) * u128::from(SECOND_NS) / u128::from(per_second);
+    u64::try_from(takes_ns).unwrap_or(u64::MAX)
 }
 
 /// Schedules lanes. Times are those of the run's clock, in nanoseconds.
@@ -117,9 +247,9 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub fn new(now_ns: u64) -> Self {
+    pub fn new(now_ns: u64, backlog: PacerBacklog) -> Self {
         Self {
-            gates: [QuantityLimit::new(now_ns), QuantityLimit::new(now_ns), QuantityLimit::new(now_ns)],
+            gates: backlog.quantities.map(|backlog| QuantityLimit::new(now_ns, backlog)),
             changes: AtomicU64::new(0),
             late_ns: AtomicU64::new(NO_LIMIT),
             reads: AtomicU64::new(0),
@@ -142,6 +272,19 @@ impl Pacer {
             self.operations.fetch_add(amount, Relaxed);
         }
         turn
+    }
+
+    /// Notes that a lane goes on that waited for its turn for this amount.
+    pub fn begun(&self, what: LimitedQuantities, amount: u64) {
+        self.gates[what as usize].begun(amount);
+    }
+
+    /// Counts an amount that is let through already. Turns after it begin later.
+    pub fn owe(&self, what: LimitedQuantities, now_ns: u64, amount: u64) {
+        self.gates[what as usize].owe(now_ns, amount);
+        if what == LimitedQuantities::Source {
+            self.operations.fetch_add(amount, Relaxed);
+        }
     }
 
     /// Returns the number of times that limits were set.
@@ -181,14 +324,14 @@ impl Pacer {
         self.by_latency.load(Relaxed)
     }
 
-    fn set(&self, what: LimitedQuantities, per_second: u64) {
-        self.gates[what as usize].per_second.store(per_second, Relaxed);
+    /// Sets rates. Lanes that wait ask again.
+    fn set(&self, per_second: [u64; 3], now_ns: u64) {
+        self.gates.iter().zip(per_second).for_each(|(gate, rate)| gate.change(rate, now_ns));
+        self.changes.fetch_add(1, Relaxed);
     }
 
-    /// Discards what was booked at other rates.
-    fn begin_anew(&self, now_ns: u64) {
-        self.gates.iter().for_each(|gate| gate.free_ns.store(now_ns, Relaxed));
-        self.changes.fetch_add(1, Relaxed);
+    fn per_second(&self, what: LimitedQuantities) -> u64 {
+        self.gates[what as usize].per_second.load(Relaxed)
     }
 }
 
@@ -201,6 +344,8 @@ pub(crate) struct LimitAdjuster {
     /// The limit on operations at the source because of late reads.
     by_latency: Option<SourceLatencyLimit>,
     judged_ns: u64,
+    /// The time from the last judgement to the end of the run before.
+    unjudged_ns: u64,
     told_ns: Option<u64>,
     /// The end, in seconds of the day, of the pause that was reported last, if it is not over.
     paused_until_s: Option<u32>,
@@ -209,7 +354,7 @@ pub(crate) struct LimitAdjuster {
 }
 
 /// The limit on a source whose reads take too long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SourceLatencyLimit {
     per_second: u64,
     /// The rate when reads last took too long.
@@ -217,12 +362,19 @@ struct SourceLatencyLimit {
 }
 
 impl LimitAdjuster {
-    pub fn new(limits: RunLimits, pacer: &Pacer, now_ns: u64) -> Self {
+    pub fn new(limits: RunLimits, pacer: &Pacer, now_ns: u64, backlog: PacerBacklog) -> Self {
+        let before = backlog.latency.filter(|before| limits.source_p99_us == Some(before.p99_us));
+        if let Some(LatencyBacklog { reads, late, operations, .. }) = before {
+            pacer.reads.store(reads, Relaxed);
+            pacer.late.store(late, Relaxed);
+            pacer.operations.store(operations, Relaxed);
+        }
         let mut keeper = Self {
             limits,
             since_ns: now_ns,
-            by_latency: None,
+            by_latency: before.and_then(|before| before.held),
             judged_ns: now_ns,
+            unjudged_ns: before.map_or(0, |before| before.since_ns),
             told_ns: None,
             paused_until_s: None,
             counted_ns: now_ns,
@@ -233,7 +385,14 @@ impl LimitAdjuster {
 
     /// Replaces the limits from now on.
     pub fn change(&mut self, limits: RunLimits, pacer: &Pacer, now_ns: u64) {
-        (self.limits, self.since_ns, self.by_latency, self.judged_ns) = (limits, now_ns, None, now_ns);
+        // Other limits say nothing about the source: shares in a limit change more often than reads are judged.
+        if self.limits.source_p99_us != limits.source_p99_us {
+            (self.by_latency, self.judged_ns, self.unjudged_ns) = (None, now_ns, 0);
+            for counter in [&pacer.reads, &pacer.late, &pacer.operations] {
+                counter.store(0, Relaxed);
+            }
+        }
+        (self.limits, self.since_ns) = (limits, now_ns);
         self.begin(pacer, now_ns);
     }
 
@@ -241,22 +400,29 @@ impl LimitAdjuster {
         pacer
             .late_ns
             .store(self.limits.source_p99_us.map_or(NO_LIMIT, |us| us.saturating_mul(1000)), Relaxed);
-        pacer.set(LimitedQuantities::Content, self.content(now_ns));
-        pacer.set(LimitedQuantities::Target, self.operations());
-        self.hold_source(pacer);
-        for counter in [&pacer.reads, &pacer.late, &pacer.operations] {
-            counter.store(0, Relaxed);
-        }
-        pacer.begin_anew(now_ns);
+        pacer.set([self.content(now_ns), self.source(pacer), self.operations()], now_ns);
+    }
+
+    /// Returns the state in which the run leaves its limits.
+    pub fn backlog(&self, pacer: &Pacer, now_ns: u64) -> PacerBacklog {
+        let latency = self.limits.source_p99_us.map(|p99_us| LatencyBacklog {
+            p99_us,
+            held: self.by_latency,
+            since_ns: self.unjudged_ns.saturating_add(now_ns.saturating_sub(self.judged_ns)),
+            reads: pacer.reads.load(Relaxed),
+            late: pacer.late.load(Relaxed),
+            operations: pacer.operations.load(Relaxed),
+        });
+        PacerBacklog { quantities: [0, 1, 2].map(|index| pacer.gates[index].backlog(now_ns)), latency }
     }
 
     /// Checks the time and the latency of the source. Returns a decision about the source and its reason, if they are
     /// to be reported.
     pub fn look(&mut self, pacer: &Pacer, now_ns: u64) -> Option<(String, String)> {
         let content = self.content(now_ns);
-        if content != pacer.gates[LimitedQuantities::Content as usize].per_second.load(Relaxed) {
-            pacer.set(LimitedQuantities::Content, content);
-            pacer.begin_anew(now_ns);
+        if content != pacer.per_second(LimitedQuantities::Content) {
+            let [source, target] = [LimitedQuantities::Source, LimitedQuantities::Target];
+            pacer.set([content, pacer.per_second(source), pacer.per_second(target)], now_ns);
         }
         self.limits.source_p99_us?;
         self.judge(pacer, now_ns)
@@ -304,25 +470,27 @@ impl LimitAdjuster {
         }
     }
 
+    /// Returns the operations per second at each end; 0 lets none through.
     fn operations(&self) -> u64 {
-        self.limits.operations_per_second.map_or(NO_LIMIT, |operations| u64::from(operations.max(1)))
+        self.limits.operations_per_second.map_or(NO_LIMIT, u64::from)
     }
 
-    fn hold_source(&self, pacer: &Pacer) {
+    /// Returns the operations per second at the source, and notes if it is held back because its reads take too long.
+    fn source(&self, pacer: &Pacer) -> u64 {
         let by_latency = self.by_latency.map_or(NO_LIMIT, |held| held.per_second);
-        pacer.set(LimitedQuantities::Source, by_latency.min(self.operations()));
         pacer.by_latency.store(by_latency < self.operations(), Relaxed);
+        by_latency.min(self.operations())
     }
 
     /// Reduces the source's rate if more than one percent of its reads were late, and raises it otherwise.
     fn judge(&mut self, pacer: &Pacer, now_ns: u64) -> Option<(String, String)> {
-        let elapsed_ns = now_ns.saturating_sub(self.judged_ns);
+        let elapsed_ns = self.unjudged_ns.saturating_add(now_ns.saturating_sub(self.judged_ns));
         let reads = pacer.reads.load(Relaxed);
         let is_due = elapsed_ns >= JUDGED_AFTER_NS && reads >= JUDGED_READS;
         if !is_due && elapsed_ns < JUDGED_AT_LATEST_NS {
             return None;
         }
-        self.judged_ns = now_ns;
+        (self.judged_ns, self.unjudged_ns) = (now_ns, 0);
         let taken = |counter: &AtomicU64| counter.swap(0, Relaxed);
         let (reads, late, done) = (taken(&pacer.reads), taken(&pacer.late), taken(&pacer.operations));
         if reads == 0 {
@@ -339,7 +507,8 @@ impl LimitAdjuster {
             let is_free = per_second >= was.max(LEAST_OPERATIONS).saturating_mul(FREE_FROM);
             self.by_latency = (!is_free).then_some(SourceLatencyLimit { per_second, was });
         }
-        self.hold_source(pacer);
+        let source = self.source(pacer);
+        pacer.gates[LimitedQuantities::Source as usize].adjust(source);
         let has_turned = before.is_some() != self.by_latency.is_some();
         let is_quiet = self.told_ns.is_some_and(|told_ns| now_ns.saturating_sub(told_ns) < TELL_EVERY_NS);
         if before.is_none() && self.by_latency.is_none() || is_quiet && !has_turned {

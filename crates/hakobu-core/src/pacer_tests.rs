@@ -8,8 +8,8 @@ fn rate(text: &str) -> RunLimits {
 }
 
 fn paced(limits: RunLimits, now_ns: u64) -> (Pacer, LimitAdjuster) {
-    let pacer = Pacer::new(now_ns);
-    let keeper = LimitAdjuster::new(limits, &pacer, now_ns);
+    let pacer = Pacer::new(now_ns, PacerBacklog::default());
+    let keeper = LimitAdjuster::new(limits, &pacer, now_ns, PacerBacklog::default());
     (pacer, keeper)
 }
 
@@ -89,6 +89,115 @@ fn each_end_has_its_operations() {
     assert_eq!(pacer.operations_at_once(), 20);
     let (pacer, _) = paced(RunLimits { operations_per_second: Some(0), ..RunLimits::default() }, 0);
     assert_eq!(pacer.operations_at_once(), 1);
+    assert_eq!(pacer.turn(LimitedQuantities::Target, 0, 1), PacerTurn::AskAt(50 * MS));
+}
+
+/// A limit that is set again and again, as shares in a limit are, lets no more through than one that stays.
+#[test]
+fn changes_forgive_nothing_that_was_let_through() {
+    for (first, second) in [("100k", "100k"), ("50k", "150k"), ("10k", "190k")] {
+        let (pacer, mut keeper) = paced(rate(first), 0);
+        let mut sent = 0;
+        let (mut at_ns, mut changes) = ([0_u64; 2], pacer.changes());
+        // Two lanes with pieces of 256 KiB, of which each takes seconds, and a change each half second.
+        for now_ns in (0..60_000).map(|ms| ms * MS) {
+            if now_ns % (500 * MS) == 0 {
+                let is_odd = now_ns / (500 * MS) % 2 == 1;
+                keeper.change(rate(if is_odd { second } else { first }), &pacer, now_ns);
+            }
+            for lane in &mut at_ns {
+                let waits = *lane != 0 && *lane > now_ns && pacer.changes() == changes;
+                if waits {
+                    continue;
+                }
+                let has_turn = *lane != 0 && pacer.changes() == changes;
+                if has_turn {
+                    pacer.begun(LimitedQuantities::Content, 262_144);
+                }
+                let turn = match has_turn {
+                    true => PacerTurn::Now,
+                    false => pacer.turn(LimitedQuantities::Content, now_ns, 262_144),
+                };
+                *lane = match turn {
+                    PacerTurn::At(at_ns) => at_ns,
+                    _ => {
+                        sent += 262_144;
+                        0
+                    }
+                };
+            }
+            changes = pacer.changes();
+        }
+        // 6 MB, and what each lane may send at once.
+        assert!((5_700_000..=6_600_000).contains(&sent), "{first} {second}: {sent}");
+    }
+}
+
+#[test]
+fn other_limits_do_not_keep_a_slow_source_from_being_noticed() {
+    let limits = |operations, us| RunLimits {
+        source_p99_us: Some(us),
+        operations_per_second: Some(operations),
+        ..RunLimits::default()
+    };
+    let (pacer, mut keeper) = paced(limits(500, 1_000), 0);
+    for (half, operations) in (1..=4).zip([400, 500, 400, 500]) {
+        pacer.turn(LimitedQuantities::Source, half * 500 * MS, 100);
+        pacer.read_took(2 * MS, 100);
+        keeper.change(limits(operations, 1_000), &pacer, half * 500 * MS);
+        keeper.look(&pacer, half * 500 * MS + MS);
+    }
+    assert!(pacer.is_held_by_latency());
+    keeper.change(limits(400, 1_000), &pacer, 2_100 * MS);
+    assert!(pacer.is_held_by_latency());
+    // Another latency is judged anew.
+    keeper.change(limits(400, 5_000), &pacer, 2_200 * MS);
+    assert!(!pacer.is_held_by_latency());
+}
+
+/// A run may be too short for its reads to be judged.
+#[test]
+fn what_is_known_of_the_source_outlasts_a_run() {
+    let limits = |us| RunLimits { source_p99_us: Some(us), ..RunLimits::default() };
+    let run = |us, backlog| {
+        let pacer = Pacer::new(0, backlog);
+        let mut keeper = LimitAdjuster::new(limits(us), &pacer, 0, backlog);
+        pacer.turn(LimitedQuantities::Source, 0, 60);
+        pacer.read_took(2 * MS, 60);
+        keeper.look(&pacer, 600 * MS);
+        (pacer.is_held_by_latency(), keeper.backlog(&pacer, 600 * MS))
+    };
+    let (is_held, first) = run(1_000, PacerBacklog::default());
+    assert!(!is_held, "after 60 reads nothing is known");
+    let (is_held, second) = run(1_000, first);
+    assert!(is_held);
+    let pacer = Pacer::new(0, second);
+    let _keeper = LimitAdjuster::new(limits(1_000), &pacer, 0, second);
+    assert!(pacer.is_held_by_latency());
+    for (us, other) in [(1_000, first.without_latency()), (5_000, first), (5_000, second)] {
+        assert!(!run(us, other).0, "it is of another source, or another limit");
+    }
+}
+
+#[test]
+fn what_is_owed_outlasts_a_pause_a_change_and_a_run() {
+    let limits = |operations| RunLimits { operations_per_second: Some(operations), ..RunLimits::default() };
+    let (pacer, mut keeper) = paced(limits(100), 0);
+    pacer.owe(LimitedQuantities::Source, 0, 1_000);
+    keeper.change(limits(200), &pacer, 2_000 * MS);
+    // 800 are left.
+    assert_eq!(pacer.turn(LimitedQuantities::Source, 2_000 * MS, 1), PacerTurn::At(6_000 * MS));
+    keeper.change(limits(0), &pacer, 3_000 * MS);
+    pacer.owe(LimitedQuantities::Source, 3_000 * MS, 20);
+    keeper.change(limits(100), &pacer, 4_000 * MS);
+    let ended_ns = 5_000 * MS;
+    let backlog = keeper.backlog(&pacer, ended_ns).after(Duration::from_millis(500));
+    let pacer = Pacer::new(0, backlog);
+    let _keeper = LimitAdjuster::new(limits(50), &pacer, 0, backlog);
+    // 400 were left at 4 s, and 20 more were owed. Of these 420, 150 were paid off.
+    assert_eq!(pacer.turn(LimitedQuantities::Source, 0, 1), PacerTurn::At(5_400 * MS));
+    assert_eq!(pacer.turn(LimitedQuantities::Target, 0, 1), PacerTurn::Now);
+    assert_eq!(PacerBacklog::default().after(Duration::from_secs(9)), PacerBacklog::default());
 }
 
 #[test]
@@ -103,7 +212,8 @@ fn a_new_limit_holds_at_once() {
     let changes = pacer.changes();
     keeper.change(rate("100M"), &pacer, MS);
     assert_ne!(pacer.changes(), changes);
-    assert_eq!(pacer.turn(LimitedQuantities::Content, 2 * MS, 262_144), PacerTurn::Now);
+    // The first one is under way, and takes 3 ms at this rate. Nobody waits for those that were not begun.
+    assert_eq!(pacer.turn(LimitedQuantities::Content, 4 * MS, 262_144), PacerTurn::Now);
     // A timetable counts from when it was set.
     let table = RunLimits {
         rate: RateLimit::parse("10:00,1M 10:01,pause", 10 * 3600).unwrap(),

@@ -9,6 +9,7 @@ use hakobu_core::error::Result;
 
 use crate::audit::AuditEntry;
 use crate::broker::BrokerSighting;
+use crate::endpoint_location::ENDPOINT_BYTES_MAX;
 use crate::failure::FailureRow;
 use crate::ids::{Epoch, Moment, RelationshipId, Revision, RunId, TokenId, UnitKey};
 use crate::lease::Lease;
@@ -70,6 +71,8 @@ pub enum LedgerChange {
     TellRun(RunId),
     /// Sets the limits of a group, as JSON.
     LimitGroup(GroupName, Option<String>),
+    /// Sets the limits of the endpoint at a location, as JSON.
+    LimitEndpoint(Vec<u8>, Option<String>),
     /// Sets a mark of the whole ledger by its name.
     SetMark(&'static str, String),
     /// Leases, renews, refuses or expires. Committing is [`LedgerChange::Commit`].
@@ -281,6 +284,14 @@ impl LedgerChange {
             Self::EndRun(end) => end.check(),
             Self::LimitRun(_, limits) => check_setting("the limits of a run", limits.as_deref()),
             Self::LimitGroup(_, limits) => check_setting("the limits of a group", limits.as_deref()),
+            Self::LimitEndpoint(location, limits) => {
+                check_at_most(
+                    "the bytes of the location of an endpoint",
+                    location.len(),
+                    ENDPOINT_BYTES_MAX,
+                )?;
+                check_setting("the limits of an endpoint", limits.as_deref())
+            }
             Self::SetMark(_, value) => check_at_most("the bytes of a mark", value.len(), MARK_BYTES_MAX),
             Self::SetForecast(_, forecast) => check_setting("a forecast", forecast.as_deref()),
             Self::Unit(_, UnitTransition::Commit { .. }) => Err(malformed("a commit", "it has no result")),

@@ -14,6 +14,7 @@ mod doubts;
 mod errands;
 mod fleet_limits;
 mod ledger_probe;
+mod limited_endpoint;
 mod live_broker;
 mod phases;
 mod reaching;
@@ -39,6 +40,8 @@ pub use active_run::{ActiveRun, LeasedUnit};
 pub use live_broker::LiveBroker;
 pub use reaching::ReachingBrokers;
 pub use refused_broker::RefusedBroker;
+
+use limited_endpoint::LimitedEndpoint;
 
 use crate::bus::{BusTrouble, LeaderBus, ReplyTo};
 use crate::change::{BATCH_CHANGES_MAX, LedgerAnswer, LedgerChange, LedgerRefusal};
@@ -82,6 +85,8 @@ pub struct Leader {
     last_run: BTreeMap<GroupName, RunId>,
     /// The limits of groups.
     group_limits: BTreeMap<GroupName, LimitsSetting>,
+    /// The limits of endpoints, by their locations.
+    endpoint_limits: BTreeMap<Vec<u8>, LimitedEndpoint>,
     errands: ErrandDesk,
     plans: schedule_plans::SchedulePlans,
     doubts: doubtful::LeaderDoubts,
@@ -110,6 +115,7 @@ enum Then {
     Start(LedgerReply),
     Controlled(RunId, LedgerReply),
     Limited(GroupName, Option<LimitsSetting>, LedgerReply),
+    EndpointLimited(Vec<u8>, Option<LimitedEndpoint>, LedgerReply),
     Planned(RelationshipId, Moment),
     Saved(Option<RelationshipId>, LedgerReply),
     End(RunId),
@@ -155,6 +161,7 @@ impl Leader {
         let plans = schedule_plans::SchedulePlans::read(&mut *ledger, clock.moment())?;
         let (brokers, last_run) = (BTreeMap::new(), BTreeMap::new());
         let group_limits = saved_limits::group_limits(&mut *ledger)?;
+        let endpoint_limits = saved_limits::endpoint_limits(&mut *ledger)?;
         let mut leader = Self {
             ledger,
             buses,
@@ -166,6 +173,7 @@ impl Leader {
             pending: Vec::new(),
             last_run,
             group_limits,
+            endpoint_limits,
             errands: ErrandDesk::default(),
             plans,
             doubts: doubtful::LeaderDoubts::default(),
@@ -177,6 +185,7 @@ impl Leader {
             write_error: None,
             probed_ms: 0,
         };
+        leader.find_endpoints();
         for run in leader.runs.keys().copied().collect::<Vec<_>>() {
             leader.move_on(run)?;
         }
@@ -245,6 +254,12 @@ impl Leader {
                 match limits.as_deref().map(LimitsSetting::parse).transpose() {
                     Ok(limits) => Then::Limited(group.clone(), limits, reply),
                     Err(error) => return reply(Err(error.into())),
+                }
+            }
+            LedgerChange::LimitEndpoint(location, limits) => {
+                match LimitedEndpoint::parse(location, limits.as_deref()) {
+                    Ok(limited) => Then::EndpointLimited(location.clone(), limited, reply),
+                    Err(error) => return reply(Err(error)),
                 }
             }
             LedgerChange::SaveRelationship { .. } => Then::Saved(None, reply),
@@ -327,6 +342,11 @@ impl Leader {
                 reply(Ok(answer));
                 None
             }
+            Then::EndpointLimited(location, limited, reply) => {
+                self.set_endpoint_limits(location, limited);
+                reply(Ok(answer));
+                None
+            }
             Then::Saved(id, reply) => {
                 let saved = match &answer {
                     LedgerAnswer::RelationshipSaved(id, _) => Some(*id),
@@ -396,9 +416,10 @@ impl Leader {
     /// Tells that a change could not be applied. It may have been: what it is about is looked up again.
     fn fail(&mut self, then: Then, error: &Error) {
         match then {
-            Then::Tell(reply) | Then::Cancel(_, reply) | Then::Limited(_, _, reply) => {
-                reply(Err(error.clone()));
-            }
+            Then::Tell(reply)
+            | Then::Cancel(_, reply)
+            | Then::Limited(_, _, reply)
+            | Then::EndpointLimited(_, _, reply) => reply(Err(error.clone())),
             Then::Start(reply) | Then::Saved(_, reply) => {
                 self.doubt_lists();
                 reply(Err(error.clone()));

@@ -128,6 +128,8 @@ pub trait Ledger: Send {
 
     /// Returns the limits of groups, as JSON.
     fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>>;
+    /// Returns the limits of endpoints by their locations, as JSON.
+    fn endpoint_limits(&mut self) -> Result<Vec<(Vec<u8>, String)>>;
     /// Returns a mark of the whole ledger.
     fn mark(&mut self, name: &str) -> Result<Option<String>>;
     /// Returns all tokens.

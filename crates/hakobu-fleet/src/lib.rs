@@ -17,6 +17,7 @@ pub mod client;
 pub mod control_loop;
 pub mod control_plane;
 pub mod data_folder;
+pub mod endpoint_location;
 pub mod errand;
 mod errand_desk;
 pub mod failure;

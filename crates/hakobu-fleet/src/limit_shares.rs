@@ -30,6 +30,28 @@ pub fn limit_shares(total: u64, least: u64, used: &[RecentUse]) -> Vec<u64> {
     amounts
 }
 
+/// A part of a limit: the recent use, and the share that was told last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LimitUse {
+    /// The amount per second that was used lately.
+    pub used: RecentUse,
+    /// The share.
+    pub share: u64,
+}
+
+/// Returns the next share of one part of a limit: none, or at least `least`. `kept` is what is held beside these parts.
+///
+/// Nobody is told more than the others have not: so all shares together are within the limit at any time, and a part that comes
+/// waits until the others were told to use less.
+pub fn next_share(total: u64, least: u64, parts: &[LimitUse], kept: u64, index: usize) -> u64 {
+    let used: Vec<RecentUse> = parts.iter().map(|part| part.used).collect();
+    let wanted = limit_shares(total, least, &used).get(index).copied().unwrap_or_default();
+    let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
+    let taken = others.map(|(_, part)| part.share).fold(kept, u64::saturating_add);
+    let share = wanted.min(total.saturating_sub(taken));
+    if share < least { 0 } else { share }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -65,7 +87,51 @@ mod tests {
         assert!(shares.iter().all(|share| *share >= 240_000), "{shares:?}");
     }
 
+    #[test]
+    fn a_part_that_comes_waits_for_what_others_have() {
+        let alone = LimitUse { used: None, share: 0 };
+        let mut parts = vec![LimitUse { share: next_share(100, 10, &[alone], 0, 0), used: Some(100) }, alone];
+        assert_eq!(parts[0].share, 100);
+        assert_eq!(next_share(100, 10, &parts, 0, 1), 0, "the first one has it all");
+        parts[0].share = next_share(100, 10, &parts, 0, 0);
+        assert_eq!(parts[0].share, 50);
+        assert_eq!(next_share(100, 10, &parts, 0, 1), 50);
+        // A share that somebody keeps who has no part any more is not given out either.
+        assert_eq!(next_share(100, 10, &parts, 35, 1), 15);
+        assert_eq!(next_share(100, 10, &parts, 45, 1), 0, "less than the least");
+        assert_eq!(next_share(100, 10, &parts, 0, 7), 0);
+    }
+
     proptest! {
+        #[test]
+        fn shares_that_were_told_never_exceed_the_whole(
+            total in 10u64..1_000_000, steps in prop::collection::vec((0u8..8, prop::option::of(0u64..1_000_000)), 1..200),
+        ) {
+            let mut parts: Vec<LimitUse> = Vec::new();
+            for (at, used) in steps {
+                let index = usize::from(at);
+                match parts.get_mut(index) {
+                    None => parts.push(LimitUse::default()),
+                    Some(_) if used.is_none() => drop(parts.swap_remove(index)),
+                    Some(part) => part.used = used,
+                }
+                let index = index.min(parts.len().saturating_sub(1));
+                if !parts.is_empty() {
+                    parts[index].share = next_share(total, 1, &parts, 0, index);
+                }
+                prop_assert!(parts.iter().map(|part| part.share).sum::<u64>() <= total);
+            }
+            // If nothing changes any more, all of it is given out, and everybody has some.
+            for _round in 0..2 {
+                for index in 0..parts.len() {
+                    parts[index].share = next_share(total, 1, &parts, 0, index);
+                }
+            }
+            let given: u64 = parts.iter().map(|part| part.share).sum();
+            prop_assert!(parts.is_empty() || total - given < parts.len() as u64, "{parts:?}");
+            prop_assert!(parts.iter().all(|part| part.share > 0), "{parts:?}");
+        }
+
         #[test]
         fn parts_never_exceed_the_whole(
             total in 0u64.., least in 0u64..100_000,

@@ -10,6 +10,8 @@ use crate::setting_error::SettingError;
 pub const LIMITS_VERSION: u8 = 1;
 /// The minimum rate of a broker, as the engine has it: a lower one could not be kept.
 pub const LEAST_BYTES_PER_SECOND: u64 = 10_000;
+/// The minimum number of operations per second of a broker.
+pub const LEAST_OPERATIONS_PER_SECOND: u64 = 1;
 /// The highest latency that can be asked for in milliseconds.
 pub const SOURCE_P99_MS_MAX: f64 = 60_000.0;
 /// The maximum number of brokers of a run that can be asked for.
@@ -30,7 +32,7 @@ pub struct LimitsSetting {
     /// The 99th percentile of the duration of reads at the source, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_p99_ms: Option<f64>,
-    /// The number of brokers that work at the same time.
+    /// The number of brokers that work at the same time: on the run, or on all runs that share the limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brokers: Option<u32>,
     /// True if nothing moves until this is changed.

@@ -155,6 +155,22 @@ pub enum LeaderAnswer {
     Unacceptable(String),
 }
 
+impl LeaderAnswer {
+    /// Returns the limits of all units in it.
+    pub fn limits_mut(&mut self) -> impl Iterator<Item = &mut SentLimits> {
+        let (orders, leases): (&mut [UnitOrder], &mut [GrantedUnit]) = match self {
+            Self::Orders(orders) => (&mut orders.units, &mut []),
+            Self::Leases(leases) => (&mut [], leases),
+            _ => (&mut [], &mut []),
+        };
+        let continued = orders.iter_mut().filter_map(|order| match order {
+            UnitOrder::Continue { limits, .. } => Some(limits),
+            UnitOrder::Stop => None,
+        });
+        continued.chain(leases.iter_mut().map(|lease| &mut lease.limits))
+    }
+}
+
 /// The wishes of the leader.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BrokerOrders {
@@ -189,8 +205,8 @@ pub struct SentLimits {
     pub bytes_per_second: Option<u64>,
     /// The operations a second.
     pub operations_per_second: Option<u32>,
-    /// The 99th percentile of the source's response time in milliseconds above which fewer requests are made.
-    pub source_p99_ms: Option<u32>,
+    /// The 99th percentile of the source's response time in microseconds above which fewer requests are made.
+    pub source_p99_us: Option<u32>,
     /// True if nothing is transferred now.
     pub is_paused: bool,
 }

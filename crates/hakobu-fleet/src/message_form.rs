@@ -12,12 +12,13 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::broker::VERSION_BYTES_MAX;
-use crate::message::{BrokerCall, UnitOffer};
+use crate::message::{BrokerCall, LeaderAnswer, UnitOffer};
 use crate::names::BrokerName;
 
 /// The form of messages that this program speaks.
 pub const MESSAGE_VERSION: u8 = 4;
-/// The form before it, which a leader takes as well. It differs in this: a report does not end with what the broker reaches.
+/// The form before it, which a leader takes as well. It differs in this: a report does not end with what the broker reaches, and the
+/// latency of the source is in milliseconds.
 pub const VERSION_BEFORE: u8 = 3;
 /// The number of [`BrokerRequest::Report`](crate::message::BrokerRequest::Report) among the kinds of requests.
 const REPORT: u32 = 0;
@@ -99,7 +100,18 @@ fn of_form_before(rest: &[u8]) -> Vec<u8> {
     [&[MESSAGE_VERSION], rest, end].concat()
 }
 
-/// Returns a message that both forms have with the number of one of them: an answer, or an offer.
+/// Returns an answer in one of both forms. Before, the latency of the source was in milliseconds.
+pub fn answer_in_form(bytes: Vec<u8>, form: u8) -> Vec<u8> {
+    let Ok(mut answer) = decode::<LeaderAnswer>(&bytes) else { return bytes };
+    if form == VERSION_BEFORE {
+        for limits in answer.limits_mut() {
+            limits.source_p99_us = limits.source_p99_us.map(|us| us.div_ceil(1000));
+        }
+    }
+    encode(&answer).map_or(bytes, |answer| in_form(answer, form))
+}
+
+/// Returns a message that both forms have in the same way, with the number of one of them.
 pub fn in_form(mut bytes: Vec<u8>, form: u8) -> Vec<u8> {
     if let Some(first) = bytes.first_mut() {
         *first = form;
@@ -144,7 +156,7 @@ mod tests {
 
     use super::*;
     use crate::ids::{RunId, UnitId, UnitKey};
-    use crate::message::{BrokerReport, BrokerRequest, LeaderAnswer};
+    use crate::message::{BrokerOrders, BrokerReport, BrokerRequest, SentLimits, UnitOrder};
 
     proptest! {
         #[test]
@@ -224,7 +236,16 @@ mod tests {
         let call = BrokerCall { broker: web1(), process: 7, request };
         assert_eq!(decode_call(&encode(&call).unwrap()).unwrap(), (call, MESSAGE_VERSION));
 
-        assert_eq!(in_form(encode(&LeaderAnswer::Done).unwrap(), form), [3, 2]);
+        assert_eq!(answer_in_form(encode(&LeaderAnswer::Done).unwrap(), form), [3, 2]);
+        let orders = |source_p99_us| {
+            let limits = SentLimits { source_p99_us, ..SentLimits::default() };
+            let units = vec![UnitOrder::Continue { lease_ms: 9, splits: false, limits }];
+            LeaderAnswer::Orders(BrokerOrders { units, ..BrokerOrders::default() })
+        };
+        let in_ms = in_form(encode(&orders(Some(3))).unwrap(), form);
+        assert_eq!(answer_in_form(encode(&orders(Some(2_500))).unwrap(), form), in_ms);
+        let in_us = encode(&orders(Some(2_500))).unwrap();
+        assert_eq!(answer_in_form(in_us.clone(), MESSAGE_VERSION), in_us);
     }
 
     #[test]

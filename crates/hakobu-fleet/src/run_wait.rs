@@ -25,6 +25,8 @@ pub enum RunWait {
     SilentBrokers(BTreeSet<BrokerName>, u64),
     /// The next attempt of a unit that failed, so long in milliseconds.
     Pause(u64),
+    /// A limit that it shares with other runs: they use it up, or it pauses all of them.
+    Limit,
 }
 
 /// The kind of event that a run waits for.
@@ -43,6 +45,8 @@ pub enum WaitKind {
     SilentBrokers,
     /// The next attempt of a unit that failed.
     Pause,
+    /// A limit that it shares with other runs: they use it up, or it pauses all of them.
+    Limit,
 }
 
 /// The event that a run waits for while nothing of it moves.
@@ -86,6 +90,11 @@ impl RunWaitView {
             }
             RunWait::Pause(wait_ms) => {
                 (WaitKind::Pause, "the next attempt of a unit that failed".to_owned(), until(*wait_ms))
+            }
+            RunWait::Limit => {
+                let message =
+                    "a limit that it shares with other runs: they use it up, or it pauses all of them";
+                (WaitKind::Limit, message.to_owned(), None)
             }
         };
         let brokers = match wait {

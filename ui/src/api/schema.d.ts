@@ -90,6 +90,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/endpoint-limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the limits of endpoints. */
+        get: operations["list_endpoint_limits"];
+        /** Sets the limits of an endpoint, over all runs of which a source or the target is there. They hold until they are replaced. */
+        put: operations["limit_endpoint"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/errands/{id}": {
         parameters: {
             query?: never;
@@ -760,6 +778,25 @@ export interface components {
          * @enum {string}
          */
         DelayKind: "run_open" | "target_in_use" | "blackout" | "away" | "refused";
+        /** @description The limits of an endpoint. */
+        EndpointLimits: {
+            /** @description The limits, over all runs of which a source or the target is there. */
+            limits: components["schemas"]["LimitsSetting"];
+            /** @description The location: of a host, a store or a folder, with everything below it. */
+            location: components["schemas"]["ByteText"];
+            /**
+             * Format: int64
+             * @description The runs under way of which a source or the target is there.
+             */
+            runs: number;
+        };
+        /** @description Limits to set for an endpoint. */
+        EndpointLimitsInput: {
+            /** @description The limits. Without any, they are removed. */
+            limits: components["schemas"]["LimitsSetting"];
+            /** @description The location, as in a relationship: `HOST:` for a whole host, `s3://BUCKET`, or a folder. */
+            location: components["schemas"]["ByteText"];
+        };
         /** @description A request that a broker answers. */
         Errand: {
             /** @description Options for reaching it, as `--endpoint` and `--region`. */
@@ -931,7 +968,7 @@ export interface components {
         LimitsSetting: {
             /**
              * Format: int32
-             * @description The number of brokers that work at the same time.
+             * @description The number of brokers that work at the same time: on the run, or on all runs that share the limits.
              */
             brokers?: number | null;
             /**
@@ -1035,6 +1072,28 @@ export interface components {
                 units: number;
                 /** @description The version of the program; empty if a broker that is refused has not told it. */
                 version: string;
+            }[];
+            /** @description The value of `after` with which the list goes on; none at the end. A page may have few items, or none, and the list go on. */
+            next?: string | null;
+            /**
+             * Format: int64
+             * @description The number of items of the whole list that fit, where it is known.
+             */
+            total?: number | null;
+        };
+        /** @description A page of a list. */
+        ListPage_EndpointLimits: {
+            /** @description The items. */
+            items: {
+                /** @description The limits, over all runs of which a source or the target is there. */
+                limits: components["schemas"]["LimitsSetting"];
+                /** @description The location: of a host, a store or a folder, with everything below it. */
+                location: components["schemas"]["ByteText"];
+                /**
+                 * Format: int64
+                 * @description The runs under way of which a source or the target is there.
+                 */
+                runs: number;
             }[];
             /** @description The value of `after` with which the list goes on; none at the end. A page may have few items, or none, and the list go on. */
             next?: string | null;
@@ -2127,7 +2186,7 @@ export interface components {
          * @description The kind of event that a run waits for.
          * @enum {string}
          */
-        WaitKind: "blackout" | "no_broker" | "draining" | "unreachable" | "silent_brokers" | "pause";
+        WaitKind: "blackout" | "no_broker" | "draining" | "unreachable" | "silent_brokers" | "pause" | "limit";
         /** @description A webhook. */
         WebhookSetting: {
             secret?: components["schemas"]["CredentialReference"] | null;
@@ -2312,6 +2371,64 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_endpoint_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_EndpointLimits"];
+                };
+            };
+            /** @description An error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    limit_endpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EndpointLimitsInput"];
+            };
+        };
         responses: {
             204: {
                 headers: {

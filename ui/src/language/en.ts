@@ -446,6 +446,12 @@ export const en = {
   'limits.live_group': 'Changes take effect within seconds and hold over all runs of the group.',
   'limits.of_run': 'Limits of run #{id}',
   'limits.of_group': 'Limits of the group {name}',
+  'limits.live_endpoint': 'Changes take effect within seconds and hold over all runs, of any group, of which a source or the target is there or below.',
+  'limits.of_endpoint': 'Limits of {location}',
+  'limits.endpoints': 'Limits of endpoints',
+  'limits.endpoints_words': 'An endpoint is a place that several relationships use: a host (nas:), a store (s3://bucket) or a folder (/srv/data), with everything below it.',
+  'limits.location': 'Location of the endpoint',
+  'limits.set': 'Set limits',
 
   // Notification
   notification: 'Notification',
@@ -494,6 +500,7 @@ export const en = {
   'wait.unreachable': 'Waiting for a broker of the group {group} that reaches source and target.',
   'wait.silent_brokers': 'Waiting until the lease of {brokers} ends, in {duration}: no report comes from there. Then another broker takes over.',
   'wait.pause': 'A unit failed. The next attempt begins in {duration}.',
+  'wait.limit': 'Waiting for a limit that it shares with other runs: they use it up, or it pauses all of them.',
   'run.last_error': 'Last error of a broker',
   'run.request': 'Request',
   'run.counters': 'Counters',
@@ -605,6 +612,7 @@ export const en = {
   'action.run.retry': 'Retry what failed',
   'action.run.limit': 'Limit run',
   'action.group.limit': 'Limit group',
+  'action.endpoint.limit': 'Limit endpoint',
   'action.broker.drain': 'Drain broker',
   'action.broker.undrain': 'Undrain broker',
   'action.broker.forget': 'Forget broker',

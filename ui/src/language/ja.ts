@@ -448,6 +448,12 @@ export const ja: Record<keyof typeof en, string> = {
   'limits.live_group': '変更は数秒以内に反映され、グループの全実行の合計に適用されます。',
   'limits.of_run': '実行 #{id} の制限',
   'limits.of_group': 'グループ {name} の制限',
+  'limits.live_endpoint': '変更は数秒以内に反映され、コピー元またはコピー先がこの場所かその下にある、全グループの実行の合計に適用されます。',
+  'limits.of_endpoint': '{location} の制限',
+  'limits.endpoints': 'エンドポイントの制限',
+  'limits.endpoints_words': 'エンドポイントは、複数の転送設定が使う場所です。ホスト(nas:)、ストア(s3://bucket)、フォルダー(/srv/data)を指定すると、その下もすべて対象になります。',
+  'limits.location': 'エンドポイントのロケーション',
+  'limits.set': '制限を設定',
 
   // Notification
   notification: '通知',
@@ -496,6 +502,7 @@ export const ja: Record<keyof typeof en, string> = {
   'wait.unreachable': 'コピー元とコピー先に到達できる、グループ {group} のブローカーを待っています。',
   'wait.silent_brokers': '{brokers} から報告がないため、そのリースが終わるのを待っています(あと{duration})。その後、別のブローカーが引き継ぎます。',
   'wait.pause': 'ユニットが失敗しました。{duration}後に再試行します。',
+  'wait.limit': 'ほかの実行と共有する制限により待っています。ほかの実行が上限まで使っているか、制限によりすべて一時停止しています。',
   'run.last_error': 'ブローカーの最後のエラー',
   'run.request': '実行の内容',
   'run.counters': '集計',
@@ -607,6 +614,7 @@ export const ja: Record<keyof typeof en, string> = {
   'action.run.retry': '失敗したものの再試行',
   'action.run.limit': '実行の制限',
   'action.group.limit': 'グループの制限',
+  'action.endpoint.limit': 'エンドポイントの制限',
   'action.broker.drain': 'ブローカーのドレイン',
   'action.broker.undrain': 'ブローカーのドレイン解除',
   'action.broker.forget': 'ブローカーの登録抹消',

@@ -110,8 +110,9 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
     }
     let opened = setup.requests();
     let now_ns = setup.clock.now_ns();
-    let pacer = Pacer::new(now_ns);
-    let keeper = LimitAdjuster::new(setup.job.limits.clone(), &pacer, now_ns);
+    let backlog = setup.changes.backlog();
+    let pacer = Pacer::new(now_ns, backlog);
+    let mut keeper = LimitAdjuster::new(setup.job.limits.clone(), &pacer, now_ns, backlog);
     let shared = EngineState {
         setup,
         portions,
@@ -148,8 +149,9 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
             started = started.max(lanes);
             started
         };
-        watch(&shared, (lanes, start), keeper, &end);
+        watch(&shared, (lanes, start), &mut keeper, &end);
     });
+    setup.changes.keep_backlog(keeper.backlog(&shared.pacer, setup.clock.now_ns()));
     shared.miss_listed();
     let requests = setup.requests();
     let planned_requests = shared.planned_requests(&opened, &requests);
@@ -224,7 +226,7 @@ impl Drop for EndGuard {
 fn watch(
     shared: &EngineState<'_>,
     (lanes, mut start): (usize, impl FnMut(usize) -> usize),
-    mut keeper: LimitAdjuster,
+    keeper: &mut LimitAdjuster,
     end: &mpsc::Receiver<()>,
 ) {
     let (mut started, mut ended, mut stopped_for) = (start(lanes), 0, 0);
@@ -243,7 +245,7 @@ fn watch(
         if shared.setup.cancel.load(Relaxed) {
             shared.stop(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
         }
-        shared.keep_limits(&mut keeper);
+        shared.keep_limits(keeper);
         shared.give_shares();
         let is_lease_over = shared.is_lease_over();
         if shared.queue.is_stopped() {

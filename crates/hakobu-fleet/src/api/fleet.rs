@@ -11,7 +11,9 @@ use utoipa::IntoParams;
 
 use super::byte_text::ByteText;
 use super::caller::{AdminCaller, OperatorCaller, ViewerCaller};
-use super::fleet_view::{BrokerState, BrokerView, GroupReach, GroupView};
+use super::fleet_view::{
+    BrokerState, BrokerView, EndpointLimits, EndpointLimitsInput, GroupReach, GroupView,
+};
 use super::glimpse::one_broker;
 use super::listing::{JsonBody, ListPage, PathParts, QueryParts, page_items};
 use super::problem::{ApiError, ApiResult};
@@ -19,6 +21,7 @@ use super::run_view::RequestView;
 use super::runs::check_open;
 use super::state::{ApiState, AuditedAction};
 use crate::change::LedgerChange;
+use crate::endpoint_location::EndpointLocation;
 use crate::ids::RunId;
 use crate::leader::ReachingBrokers;
 use crate::limits_setting::LimitsSetting;
@@ -222,6 +225,36 @@ pub async fn limit_group(
     let action = AuditedAction { detail: words(&limits), ..caller.does("group.limit", group.to_string()) };
     let limits = Some(limits).filter(|limits| *limits != LimitsSetting::default());
     state.change(action, LedgerChange::LimitGroup(group, limits.as_ref().map(words))).await?;
+    state.look().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lists the limits of endpoints.
+#[utoipa::path(get, path = "/api/v1/endpoint-limits", tag = "limits",
+    responses((status = 200, body = ListPage<EndpointLimits>)))]
+pub async fn list_endpoint_limits(
+    State(state): State<Arc<ApiState>>,
+    _caller: ViewerCaller,
+) -> ApiResult<Json<ListPage<EndpointLimits>>> {
+    Ok(Json(ListPage::whole(state.overview().endpoint_limits.clone())))
+}
+
+/// Sets the limits of an endpoint, over all runs of which a source or the target is there. They hold until they are replaced.
+#[utoipa::path(put, path = "/api/v1/endpoint-limits", tag = "limits", request_body = EndpointLimitsInput,
+    responses((status = 204)))]
+pub async fn limit_endpoint(
+    State(state): State<Arc<ApiState>>,
+    OperatorCaller(caller): OperatorCaller,
+    JsonBody(input): JsonBody<EndpointLimitsInput>,
+) -> ApiResult<StatusCode> {
+    let EndpointLimitsInput { location, limits } = input;
+    limits.check().map_err(|error| ApiError::setting("limits", error))?;
+    let endpoint =
+        EndpointLocation::new(&location.0).map_err(|error| ApiError::from(error).field("location"))?;
+    let location = endpoint.as_bytes().to_vec();
+    let action = AuditedAction { detail: words(&limits), ..caller.does("endpoint.limit", location.clone()) };
+    let limits = Some(limits).filter(|limits| *limits != LimitsSetting::default());
+    state.change(action, LedgerChange::LimitEndpoint(location, limits.as_ref().map(words))).await?;
     state.look().await?;
     Ok(StatusCode::NO_CONTENT)
 }

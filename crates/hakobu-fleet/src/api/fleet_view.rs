@@ -110,6 +110,27 @@ pub struct GroupReach {
     pub unreached: Vec<ByteText>,
 }
 
+/// The limits of an endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EndpointLimits {
+    /// The location: of a host, a store or a folder, with everything below it.
+    pub location: ByteText,
+    /// The limits, over all runs of which a source or the target is there.
+    pub limits: LimitsSetting,
+    /// The runs under way of which a source or the target is there.
+    pub runs: u64,
+}
+
+/// Limits to set for an endpoint.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointLimitsInput {
+    /// The location, as in a relationship: `HOST:` for a whole host, `s3://BUCKET`, or a folder.
+    pub location: ByteText,
+    /// The limits. Without any, they are removed.
+    pub limits: LimitsSetting,
+}
+
 /// A token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenView {

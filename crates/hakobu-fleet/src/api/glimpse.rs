@@ -3,7 +3,7 @@
 use hakobu_core::error::Result;
 
 use super::byte_text::ByteText;
-use super::fleet_view::{BrokerState, BrokerView, RefusedForm};
+use super::fleet_view::{BrokerState, BrokerView, EndpointLimits, RefusedForm};
 use super::problem::Problem;
 use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
 use crate::broker::BrokerRecord;
@@ -73,6 +73,8 @@ pub struct FleetGlimpse {
     pub brokers: Vec<BrokerView>,
     /// The limits of groups.
     pub group_limits: Vec<(GroupName, LimitsSetting)>,
+    /// The limits of endpoints.
+    pub endpoint_limits: Vec<EndpointLimits>,
     /// The tokens.
     pub tokens: Vec<TokenRecord>,
     /// The errands whose state has changed.
@@ -96,12 +98,19 @@ impl FleetGlimpse {
         let brokers: Vec<_> = records.iter().map(|record| broker(leader, record)).collect();
         let group_limits =
             leader.all_group_limits().map(|(group, limits)| (group.clone(), limits.clone())).collect();
+        let endpoint_limits = leader.all_endpoint_limits().map(|(location, limits, runs)| EndpointLimits {
+            location: location.into(),
+            limits: limits.clone(),
+            runs,
+        });
+        let endpoint_limits = endpoint_limits.collect();
         Ok(Self {
             now,
             open,
             start_delays: leader.start_delays().map(|(id, delay)| (id, delay.into())).collect(),
             brokers,
             group_limits,
+            endpoint_limits,
             ledger_error,
             bus_troubles: leader.bus_troubles(),
             recent: leader.ledger().runs(None, None, RECENT_RUNS)?,

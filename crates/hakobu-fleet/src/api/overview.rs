@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::fleet_status::{FleetStatus, TroubleKind, TroubleView};
-use super::fleet_view::BrokerView;
+use super::fleet_view::{BrokerView, EndpointLimits};
 use super::forecast::{RunSample, WorkAmount, forecast};
 use super::glimpse::{FleetGlimpse, GLIMPSE_RELATIONSHIPS, RunGlimpse, open_state, units};
 use super::problem::Problem;
@@ -88,6 +88,8 @@ pub struct FleetOverview {
     pub brokers: BTreeMap<String, BrokerView>,
     /// The limits of groups.
     pub group_limits: BTreeMap<GroupName, LimitsSetting>,
+    /// The limits of endpoints.
+    pub endpoint_limits: Vec<EndpointLimits>,
     /// The state of the control plane itself.
     pub status: FleetStatus,
     /// The moment of the last look.
@@ -167,6 +169,7 @@ impl FleetOverview {
         let buses = glimpse.bus_troubles.iter().map(|trouble| TroubleView::of_bus(trouble, glimpse.now));
         self.take_status(ledger.into_iter().chain(buses).collect(), &mut events);
         self.group_limits = glimpse.group_limits.into_iter().collect();
+        self.endpoint_limits = glimpse.endpoint_limits;
         self.take_relationships(glimpse.relationships);
         let open: BTreeSet<RunId> = glimpse.open.iter().map(|run| run.row.id).collect();
         let gone: BTreeSet<RunId> =

@@ -59,6 +59,7 @@ fn calls() -> OpenApiRouter<Arc<ApiState>> {
         .routes(routes!(fleet::list_groups))
         .routes(routes!(fleet::limit_group))
         .routes(routes!(fleet::reach_of_group))
+        .routes(routes!(fleet::list_endpoint_limits, fleet::limit_endpoint))
         .routes(routes!(errands::create_errand))
         .routes(routes!(errands::show_errand))
         .routes(routes!(access::list_tokens, access::create_token))

@@ -9,7 +9,7 @@ use crate::ids::{Epoch, Moment, UnitId, UnitKey};
 use crate::ledger::Ledger;
 use crate::limit_shares::RecentUse;
 use crate::limits_setting::LimitsSetting;
-use crate::message::UnitProgress;
+use crate::message::{SentLimits, UnitProgress};
 use crate::names::BrokerName;
 use crate::reach::ComparableLocation;
 use crate::run::{RunPhase, RunRow};
@@ -61,6 +61,8 @@ pub struct LeasedUnit {
     pub used_bytes: RecentUse,
     /// The operations per second between the last two reports.
     pub used_operations: RecentUse,
+    /// The limits that the broker was told last.
+    pub told: SentLimits,
 }
 
 impl LeasedUnit {
@@ -76,6 +78,7 @@ impl LeasedUnit {
             progress: None,
             used_bytes: None,
             used_operations: None,
+            told: SentLimits::default(),
         }
     }
 
@@ -87,6 +90,10 @@ impl LeasedUnit {
                 |now: u64, before: u64| now.saturating_sub(before).saturating_mul(1000).checked_div(ms);
             self.used_bytes = rate(progress.bytes, before.bytes).or(self.used_bytes);
             self.used_operations = rate(progress.operations, before.operations).or(self.used_operations);
+        }
+        if self.told.is_paused {
+            // Its needs are not known.
+            (self.used_bytes, self.used_operations) = (None, None);
         }
         self.progress = Some(progress);
     }
@@ -119,6 +126,8 @@ pub struct ActiveRun {
     pub is_blackout: bool,
     /// The limits, over all brokers.
     pub limits: Option<LimitsSetting>,
+    /// The locations of endpoints with limits that it touches, each with true if a source is there.
+    pub(super) endpoints: BTreeMap<Vec<u8>, bool>,
 }
 
 impl ActiveRun {
@@ -143,6 +152,7 @@ impl ActiveRun {
             last_error: None,
             is_blackout: false,
             limits,
+            endpoints: BTreeMap::new(),
         })
     }
 

@@ -14,7 +14,7 @@ use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
     UnitProgress,
 };
-use crate::message_form::{MESSAGE_VERSION, decode_call, foreign_call, in_form};
+use crate::message_form::{MESSAGE_VERSION, answer_in_form, decode_call, foreign_call};
 use crate::names::{BrokerName, GroupName};
 use crate::reach::BrokerReach;
 use crate::run::STEP_UNITS_MAX;
@@ -246,7 +246,7 @@ impl Leader {
 fn reply_in(form: u8, reply: ReplyTo) -> ReplyTo {
     match form {
         MESSAGE_VERSION => reply,
-        form => Box::new(move |answer| reply(in_form(answer, form))),
+        form => Box::new(move |answer| reply(answer_in_form(answer, form))),
     }
 }
 

@@ -3,6 +3,7 @@
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::calls::ends_a_run;
+use super::limited_endpoint::endpoints_of;
 use super::phases::{NextStep, next_step};
 use super::saved_limits::saved_limits;
 use super::{ActiveRun, Leader, LeasedUnit, LedgerReply, Then, as_ms, no_such, send};
@@ -12,7 +13,7 @@ use crate::ids::{Epoch, Moment, RunId, UnitId, UnitKey};
 use crate::leader::active_run::ReadyUnit;
 use crate::lease::Lease;
 use crate::link_name::PackLimits;
-use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName};
+use crate::message::{GrantedUnit, GrantedWork, LeaderAnswer, LeaseName, SentLimits};
 use crate::names::{BrokerName, GroupName};
 use crate::open_file::{OpenFileRecord, OpenFileRow};
 use crate::run::{NewRun, RunEnd, RunOutcome, RunPhase};
@@ -33,10 +34,7 @@ impl Leader {
         let last = self.last_run.get(group).copied();
         let reach = self.brokers.get(broker).map(|live| &live.reach);
         let is_reached = |run: &ActiveRun| reach.is_none_or(|reach| reach.has_all(&run.locations));
-        let of_group = self
-            .runs
-            .iter()
-            .filter(|(_, run)| run.row.group == *group && !run.is_full_for(broker) && is_reached(run));
+        let of_group = self.runs.iter().filter(|(_, run)| run.row.group == *group && is_reached(run));
         let mut turns: Vec<RunId> = of_group.map(|(id, _)| *id).collect();
         let next = last.map_or(0, |last| turns.partition_point(|run| *run <= last));
         let next = next.min(turns.len());
@@ -44,6 +42,9 @@ impl Leader {
         // A unit that was offered comes first, whatever run it belongs to.
         turns.sort_by_key(|run| !offered.iter().any(|key| key.run == *run));
         for id in turns {
+            if self.runs.get(&id).is_none_or(|run| self.is_full_for(run, broker)) {
+                continue;
+            }
             let Some(run) = self.runs.get_mut(&id) else { continue };
             run.read_ready(&mut *self.ledger)?;
             if let Some(unit) = run.take_ready(offered, now_ms) {
@@ -87,7 +88,7 @@ impl Leader {
         let (_, now_ms) = self.now();
         let lease_ms = as_ms(self.settings.lease);
         match self.grant(group, broker, &lease, lease_ms) {
-            Ok(Some(granted)) => {
+            Ok(Some(mut granted)) => {
                 let ends_ms = now_ms.saturating_add(lease_ms);
                 let leased = LeasedUnit::new(broker.clone(), (lease.epoch, lease.deadline), ends_ms, now_ms);
                 if let Some(run) = self.runs.get_mut(&key.run) {
@@ -96,6 +97,7 @@ impl Leader {
                         live.relationships.extend(run.row.relationship);
                     }
                 }
+                granted.limits = self.unit_limits(key);
                 send(reply, &LeaderAnswer::Leases(vec![granted]));
             }
             Ok(None) => send(reply, &LeaderAnswer::Leases(Vec::new())),
@@ -156,7 +158,9 @@ impl Leader {
         let request = run.sent_request.clone();
         let relationship = run.row.relationship;
         let credentials = self.credentials_for(relationship, broker, &lease)?;
-        Ok(Some(GrantedUnit { lease, lease_ms, request, limits: self.unit_limits(*key), work, credentials }))
+        // Its share is known once it is among those under way.
+        let limits = SentLimits::default();
+        Ok(Some(GrantedUnit { lease, lease_ms, request, limits, work, credentials }))
     }
 
     /// Answers a broker that committed a unit. Returns the run if it may move on.
@@ -252,7 +256,9 @@ impl Leader {
             }
             std::collections::btree_map::Entry::Vacant(free) => {
                 let limits = saved_limits(&mut *self.ledger, &row)?;
-                free.insert(ActiveRun::new(row, limits)?)
+                let mut run = ActiveRun::new(row, limits)?;
+                run.endpoints = endpoints_of(&run.request, &self.endpoint_limits);
+                free.insert(run)
             }
         };
         if run.row.units.open() > 0 {

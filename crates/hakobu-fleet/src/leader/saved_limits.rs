@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use hakobu_core::error::Result;
 
+use super::limited_endpoint::LimitedEndpoint;
+use crate::endpoint_location::EndpointLocation;
 use crate::ledger::Ledger;
 use crate::limits_setting::LimitsSetting;
 use crate::names::GroupName;
@@ -24,4 +26,14 @@ pub(super) fn saved_limits(ledger: &mut dyn Ledger, row: &RunRow) -> Result<Opti
 pub(super) fn group_limits(ledger: &mut dyn Ledger) -> Result<BTreeMap<GroupName, LimitsSetting>> {
     let saved = ledger.group_limits()?.into_iter();
     Ok(saved.filter_map(|(group, json)| Some((group, LimitsSetting::parse(&json).ok()?))).collect())
+}
+
+/// Returns the limits of all endpoints by their locations. Those that this program cannot read do not hold, as above.
+pub(super) fn endpoint_limits(ledger: &mut dyn Ledger) -> Result<BTreeMap<Vec<u8>, LimitedEndpoint>> {
+    let saved = ledger.endpoint_limits()?.into_iter();
+    let known = saved.filter_map(|(location, json)| {
+        let (endpoint, limits) = (EndpointLocation::new(&location).ok()?, LimitsSetting::parse(&json).ok()?);
+        Some((location, LimitedEndpoint { endpoint, limits }))
+    });
+    Ok(known.collect())
 }

@@ -32,12 +32,23 @@ impl Leader {
         free
     }
 
+    /// Returns the runs of a group on which no idle broker may work, because of limits.
+    fn full_runs(&self, group: &GroupName) -> BTreeSet<RunId> {
+        let idle = || self.brokers.iter().filter(|(_, live)| live.group == *group && live.free() > 0);
+        let runs = self.runs.values().filter(|run| run.row.group == *group);
+        let full = runs.filter(|run| idle().all(|(broker, _)| self.is_full_for(run, broker)));
+        full.map(|run| run.row.id).collect()
+    }
+
     /// Asks as many long units as there are idle brokers to give away what waits.
     pub(super) fn ask_for_splits(&mut self) {
         let (_, now_ms) = self.now();
         let split_after_ms = as_ms(self.settings.split_after);
-        for (mut idle, reached) in self.free_slots().into_values() {
-            let runs = self.runs.values_mut().filter(|run| reached.contains(&run.row.id));
+        for (group, (mut idle, reached)) in self.free_slots() {
+            let full = self.full_runs(&group);
+            let may_grow =
+                |run: &&mut ActiveRun| reached.contains(&run.row.id) && !full.contains(&run.row.id);
+            let runs = self.runs.values_mut().filter(may_grow);
             let runs: Vec<_> = runs.collect();
             let ready: usize =
                 runs.iter().filter(|run| run.has_ready(now_ms)).map(|run| run.ready.len()).sum();

@@ -15,6 +15,9 @@ impl Leader {
         if run.is_blackout {
             return Some(RunWait::Blackout);
         }
+        if self.is_paused_with_others(run) {
+            return Some(RunWait::Limit);
+        }
         if run.leased.values().any(|leased| self.silent_ms(leased).is_none()) {
             return None;
         }
@@ -25,11 +28,16 @@ impl Leader {
             return Some(if there().next().is_none() { RunWait::NoBroker } else { RunWait::Draining });
         }
         let reaches = |(_, live): &(&BrokerName, &LiveBroker)| live.reach.has_all(&run.locations);
-        let mut may_reach = there().filter(takes).filter(reaches).peekable();
-        if may_reach.peek().is_none() {
+        let may_reach = || there().filter(takes).filter(reaches);
+        if may_reach().next().is_none() {
             return Some(RunWait::Unreachable(self.unreached(&run.row.group, &run.request)));
         }
-        let may_take = may_reach.any(|(name, _)| !run.is_full_for(name));
+        let free = || may_reach().filter(|(_, live)| live.free() > 0);
+        let is_full = free().next().is_some() && free().all(|(name, _)| self.is_full_for(run, name));
+        if is_full && run.leased.is_empty() && run.has_ready(now_ms) {
+            return Some(RunWait::Limit);
+        }
+        let may_take = may_reach().any(|(name, _)| !self.is_full_for(run, name));
         if may_take && run.has_ready(now_ms) {
             return None;
         }

@@ -72,6 +72,9 @@ impl<T: Tables> ChangeBatch<'_, T> {
             LedgerChange::LimitGroup(group, limits) => {
                 self.tables.set_group_limits(group, limits.as_deref()).map(|()| Answer::Done)
             }
+            LedgerChange::LimitEndpoint(location, limits) => {
+                self.tables.set_endpoint_limits(location, limits.as_deref()).map(|()| Answer::Done)
+            }
             LedgerChange::SetMark(name, value) => self.tables.set_mark(name, value).map(|()| Answer::Done),
             LedgerChange::Unit(key, transition) => self.move_unit(*key, transition),
             LedgerChange::Commit { key, broker, epoch, result } => self.commit(*key, broker, *epoch, result),

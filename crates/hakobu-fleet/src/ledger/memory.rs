@@ -45,6 +45,7 @@ pub struct MemoryLedger {
     relationships: BTreeMap<RelationshipId, RelationshipRecord>,
     brokers: BTreeMap<BrokerName, BrokerRecord>,
     group_limits: BTreeMap<GroupName, String>,
+    endpoint_limits: BTreeMap<Vec<u8>, String>,
     marks: BTreeMap<String, String>,
     tokens: BTreeMap<TokenId, TokenRecord>,
     audit: BTreeMap<RowNumber, AuditRecord>,
@@ -296,6 +297,10 @@ impl Ledger for MemoryLedger {
         Ok(self.group_limits.clone().into_iter().collect())
     }
 
+    fn endpoint_limits(&mut self) -> Result<Vec<(Vec<u8>, String)>> {
+        Ok(self.endpoint_limits.clone().into_iter().collect())
+    }
+
     fn untold_runs(&mut self) -> Result<Vec<RunId>> {
         Ok(self.untold.iter().copied().collect())
     }
@@ -485,6 +490,14 @@ impl Tables for MemoryLedger {
         match limits {
             Some(limits) => self.group_limits.insert(group.clone(), limits.to_owned()),
             None => self.group_limits.remove(group),
+        };
+        Ok(())
+    }
+
+    fn set_endpoint_limits(&mut self, location: &[u8], limits: Option<&str>) -> Result<()> {
+        match limits {
+            Some(limits) => self.endpoint_limits.insert(location.to_vec(), limits.to_owned()),
+            None => self.endpoint_limits.remove(location),
         };
         Ok(())
     }

@@ -249,6 +249,10 @@ pub(super) fn group_limits(row: &dyn LedgerRow) -> Result<(GroupName, String)> {
     Ok((GroupName::new(column::<String>(row, 0)?)?, column(row, 1)?))
 }
 
+pub(super) fn endpoint_limits(row: &dyn LedgerRow) -> Result<(Vec<u8>, String)> {
+    Ok((column(row, 0)?, column(row, 1)?))
+}
+
 pub(super) fn token_record(row: &dyn LedgerRow) -> Result<TokenRecord> {
     let hash = <[u8; 32]>::try_from(column::<Vec<u8>>(row, 1)?);
     let token = NewToken {

@@ -66,6 +66,9 @@ pub(super) trait Tables {
     /// Replaces the limits of a group, or removes them.
     fn set_group_limits(&mut self, group: &GroupName, limits: Option<&str>) -> Result<()>;
 
+    /// Replaces the limits of an endpoint, or removes them.
+    fn set_endpoint_limits(&mut self, location: &[u8], limits: Option<&str>) -> Result<()>;
+
     /// Adds or replaces a mark.
     fn set_mark(&mut self, name: &str, value: &str) -> Result<()>;
 

@@ -67,7 +67,9 @@ impl BrokerUnit {
         controls.cancel.store(false, Relaxed);
         controls.limits.set(run_limits(&granted.limits));
         let mut figures = controls.figures.lock().unwrap_or_else(PoisonError::into_inner);
-        figures.begin_unit(granted.lease.key.run, now_ns());
+        if figures.begin_unit(granted.lease.key.run, now_ns()) {
+            controls.limits.forget_source();
+        }
         drop(figures);
         let key = granted.lease.token.draft_key();
         let mut target_lease = TargetLease::new(key, now_ns, end_ns(asked_ms, granted.lease_ms));
@@ -205,7 +207,29 @@ fn run_limits(sent: &SentLimits) -> RunLimits {
     };
     RunLimits {
         rate: RateLimit { steps: setting.map(|setting| (0, setting)).into_iter().collect(), began_s: 0 },
-        operations_per_second: sent.operations_per_second,
-        source_p99_us: sent.source_p99_ms.map(|ms| u64::from(ms).saturating_mul(1000)),
+        // Listing and removing are no content.
+        operations_per_second: if sent.is_paused { Some(0) } else { sent.operations_per_second },
+        source_p99_us: sent.source_p99_us.map(u64::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_reach_the_engine_as_they_were_sent() {
+        let sent = SentLimits {
+            bytes_per_second: Some(20_000),
+            operations_per_second: Some(7),
+            source_p99_us: Some(10),
+            is_paused: false,
+        };
+        let limits = run_limits(&sent);
+        assert_eq!(limits.rate.first(), RateSetting::BytesPerSecond(20_000));
+        assert_eq!((limits.operations_per_second, limits.source_p99_us), (Some(7), Some(10)));
+        let paused = run_limits(&SentLimits { is_paused: true, ..sent });
+        assert_eq!((paused.rate.first(), paused.operations_per_second), (RateSetting::Paused, Some(0)));
+        assert!(!run_limits(&SentLimits::default()).is_some());
     }
 }

@@ -25,15 +25,17 @@ pub struct SlotFigures {
 }
 
 impl SlotFigures {
-    /// Begins with a unit.
-    pub fn begin_unit(&mut self, run: RunId, now_ns: u64) {
-        if self.run == run {
+    /// Begins with a unit. Returns true if it is the first one of another run.
+    pub fn begin_unit(&mut self, run: RunId, now_ns: u64) -> bool {
+        let is_other = self.run != run;
+        if !is_other {
             self.ended = self.sum();
             self.unit = CounterTotals::default();
         } else {
             *self = Self { run, ..Self::default() };
             self.samples.push_back((now_ns, CounterTotals::default()));
         }
+        is_other
     }
 
     /// Takes the figures of the present unit.

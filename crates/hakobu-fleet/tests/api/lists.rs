@@ -231,3 +231,42 @@ fn a_hundred_thousand_failures_are_listed_and_tried_again() {
     let ended = server.get("/api/v1/runs?state=cancelled,failed", &token).json();
     assert_eq!(ended["items"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn limits_of_endpoints_are_set_listed_and_removed() {
+    let server = TestServer::start();
+    let (admin, operator) = (server.token(TokenRole::Admin), server.token(TokenRole::Operator));
+    let set = |location: Value, limits: Value| {
+        let body = json!({"location": location, "limits": limits});
+        server.call("PUT /api/v1/endpoint-limits", &operator, &body)
+    };
+    let listed = || server.get("/api/v1/endpoint-limits", &operator).json()["items"].clone();
+    let limits = json!({"version": 1, "operations_per_second": 500});
+    assert_eq!(set(json!("nas:/srv/"), limits.clone()).status, 204);
+    let odd = json!({"base64": "L2H/", "text": "/a\\xff"});
+    assert_eq!(set(odd.clone(), json!({"version": 1, "brokers": 2})).status, 204);
+    let shown = |limits: &Value| {
+        let mut limits = limits.clone();
+        limits["paused"] = json!(false);
+        limits
+    };
+    let expected = json!([
+        {"location": odd, "limits": shown(&json!({"version": 1, "brokers": 2})), "runs": 0},
+        {"location": "nas:/srv", "limits": shown(&limits), "runs": 0},
+    ]);
+    assert_eq!(listed(), expected);
+    // Without slashes at the end it is the same one.
+    assert_eq!(set(json!("nas:/srv"), json!({"version": 1})).status, 204);
+    assert_eq!(listed().as_array().unwrap().len(), 1);
+    for (location, limits, field) in [
+        (json!("srv"), limits.clone(), "location"),
+        (json!(""), limits.clone(), "location"),
+        (json!("/srv"), json!({"version": 1, "bytes_per_second": 1}), "limits.bytes_per_second"),
+    ] {
+        let answer = set(location, limits);
+        assert_eq!((answer.status, answer.json()["field"].clone()), (400, json!(field)), "{answer:?}");
+    }
+    let audit = server.get("/api/v1/audit", &admin).json()["items"].clone();
+    let told = (&audit[0]["action"], &audit[0]["object"], &audit[0]["who"]);
+    assert_eq!(told, (&json!("endpoint.limit"), &json!("nas:/srv"), &json!("test operator")), "{audit}");
+}

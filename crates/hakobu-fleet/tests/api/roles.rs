@@ -12,6 +12,7 @@ fn calls() -> Vec<(&'static str, TokenRole, Value)> {
     use TokenRole::{Admin, Operator, Viewer};
     let schedule = json!({"version": 1, "cron": "0 3 * * *"});
     let limits = json!({"version": 1});
+    let endpoint = json!({"location": "/x", "limits": limits});
     let request = json!({"sources": ["/a"], "target": "/b"});
     let update = json!({"revision": 0, "relationship": relationship("x")});
     vec![
@@ -44,6 +45,8 @@ fn calls() -> Vec<(&'static str, TokenRole, Value)> {
         ("GET /api/v1/groups", Viewer, Value::Null),
         ("PUT /api/v1/groups/x/limits", Operator, limits),
         ("POST /api/v1/groups/x/reach", Viewer, request.clone()),
+        ("GET /api/v1/endpoint-limits", Viewer, Value::Null),
+        ("PUT /api/v1/endpoint-limits", Operator, endpoint),
         ("POST /api/v1/groups/x/errands", Admin, json!({"kind": "browse", "location": ""})),
         ("GET /api/v1/errands/7", Admin, Value::Null),
         ("GET /api/v1/tokens", Admin, Value::Null),

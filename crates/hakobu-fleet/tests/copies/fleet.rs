@@ -134,9 +134,14 @@ impl Fleet {
     }
 
     pub fn start_with(&self, request: &FleetRequest, work: UnitWork) -> RunId {
+        self.start_in(self.group.clone(), request, work)
+    }
+
+    /// Starts a run of another group.
+    pub fn start_in(&self, group: GroupName, request: &FleetRequest, work: UnitWork) -> RunId {
         let run = NewRun {
             relationship: None,
-            group: self.group.clone(),
+            group,
             request: request.json().unwrap(),
             started: MachineClock.moment(),
             units: vec![work],

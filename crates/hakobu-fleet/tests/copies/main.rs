@@ -5,6 +5,7 @@ mod credentials;
 mod fleet;
 mod large_files;
 mod late_answers;
+mod limits;
 mod losses;
 mod tests;
 mod trees;

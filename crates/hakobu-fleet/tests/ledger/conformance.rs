@@ -26,8 +26,8 @@ use crate::open_files::{
 };
 use crate::samples::*;
 use crate::whole_ledger::{
-    ends_that_are_to_be_told_are_kept_until_they_are, limits_of_groups_are_replaced_and_removed,
-    marks_are_replaced,
+    ends_that_are_to_be_told_are_kept_until_they_are, limits_of_endpoints_are_replaced_and_removed,
+    limits_of_groups_are_replaced_and_removed, marks_are_replaced,
 };
 
 macro_rules! cases {
@@ -78,6 +78,7 @@ cases!(
     a_relationship_whose_run_is_under_way_stays,
     packs_that_are_given_up_are_failures,
     brokers_are_seen_and_drained,
+    limits_of_endpoints_are_replaced_and_removed,
     limits_of_groups_are_replaced_and_removed,
     marks_are_replaced,
     ends_that_are_to_be_told_are_kept_until_they_are,

@@ -87,6 +87,8 @@ fn a_backup_is_written_in_use_and_restored() {
     let run = start(&mut ledger, vec![work(&["a"]), work(&["b"])]);
     let keys: Vec<_> = ledger.ready_units(run, None, 9).unwrap().iter().map(|unit| unit.key).collect();
     let leased = lease(&mut ledger, keys[0], "one", 0);
+    let limit = LedgerChange::LimitEndpoint(b"nas:".to_vec(), Some("{}".to_owned()));
+    assert_eq!(apply(&mut ledger, limit), LedgerAnswer::Done);
     ledger.back_up(&copy).unwrap();
     back_up_file(&file, &other).unwrap();
     assert_eq!(ledger.back_up(&copy).unwrap_err().kind, ErrorKind::Conflict);
@@ -99,6 +101,7 @@ fn a_backup_is_written_in_use_and_restored() {
         restore(backup, to, moment(1_700_000_000_000)).unwrap();
         let mut ledger = SqliteLedger::open(to).unwrap();
         ledger.check_integrity().unwrap();
+        assert_eq!(ledger.endpoint_limits().unwrap(), [(b"nas:".to_vec(), "{}".to_owned())]);
         let ready = ledger.ready_units(run, None, 9).unwrap();
         assert_eq!(ready.iter().map(|unit| unit.key).collect::<Vec<_>>(), keys);
         assert!(ready.iter().all(|unit| unit.state.epoch.get() >= 1_700_000_000_000));

@@ -27,6 +27,8 @@ enum Draw {
     Commit(u64, u64, u8, u8),
     Refuse(u64, u64, u8, bool),
     Expire(u64, u64),
+    /// Sets or removes the limits of an endpoint.
+    Limit(u8, bool),
     /// The moment moves on.
     Wait(u64),
     Sweep(usize),
@@ -45,6 +47,7 @@ fn draws() -> impl Strategy<Value = Vec<Draw>> {
         6 => (unit.clone(), by.clone(), 0..16u8).prop_map(|((a, b), c, d)| Draw::Commit(a, b, c, d)),
         3 => (unit.clone(), by, any::<bool>()).prop_map(|((a, b), c, d)| Draw::Refuse(a, b, c, d)),
         3 => unit.prop_map(|(a, b)| Draw::Expire(a, b)),
+        1 => (0..3u8, any::<bool>()).prop_map(|(a, b)| Draw::Limit(a, b)),
         3 => (1..30u64).prop_map(Draw::Wait),
         1 => (1..9usize).prop_map(Draw::Sweep),
     ];
@@ -120,6 +123,10 @@ impl Pair {
                 let expire = UnitTransition::Expire { epoch: epoch(from), now: moment(self.now) };
                 LedgerChange::Unit(key, expire)
             }
+            Draw::Limit(endpoint, is_set) => {
+                let limits = is_set.then(|| format!("[{}]", self.now));
+                LedgerChange::LimitEndpoint(vec![b'/', 0xfd + endpoint], limits)
+            }
             Draw::Wait(_) | Draw::Sweep(_) => return None,
         })
     }
@@ -162,6 +169,7 @@ impl Pair {
         let (memory, other): (&mut dyn Ledger, &mut dyn Ledger) = (&mut self.memory, &mut *self.other);
         let runs = memory.runs(None, None, 99).unwrap();
         assert_eq!(other.runs(None, None, 99).unwrap(), runs);
+        assert_eq!(other.endpoint_limits().unwrap(), memory.endpoint_limits().unwrap());
         assert_eq!(other.open_runs().unwrap(), memory.open_runs().unwrap());
         assert_eq!(other.leased_units(None, 99).unwrap(), memory.leased_units(None, 99).unwrap());
         // Rows of runs that have ended may be swept in another order, until all are.

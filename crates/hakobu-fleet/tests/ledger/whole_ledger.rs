@@ -1,4 +1,4 @@
-//! Cases about rows of the whole ledger, which every ledger passes: limits of groups, marks, ends to be told.
+//! Cases about rows of the whole ledger, which every ledger passes: limits of groups and endpoints, marks, ends to be told.
 
 use hakobu_core::error::ErrorKind;
 use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
@@ -24,6 +24,26 @@ pub fn limits_of_groups_are_replaced_and_removed(ledger: &mut dyn Ledger) {
         assert_eq!(apply(ledger, limit(&one, None)), LedgerAnswer::Done);
     }
     assert_eq!(ledger.group_limits().unwrap(), both[1..]);
+}
+
+pub fn limits_of_endpoints_are_replaced_and_removed(ledger: &mut dyn Ledger) {
+    // Locations are bytes, and are in their order.
+    let (one, two) = (b"/srv/\xff".to_vec(), b"nas:".to_vec());
+    let limit = |location: &[u8], limits: Option<&str>| {
+        LedgerChange::LimitEndpoint(location.to_vec(), limits.map(str::to_owned))
+    };
+    for change in [limit(&two, Some("[1]")), limit(&one, Some("[2]")), limit(&two, Some("{}"))] {
+        assert_eq!(apply(ledger, change), LedgerAnswer::Done);
+    }
+    let both = [(one.clone(), "[2]".to_owned()), (two, "{}".to_owned())];
+    assert_eq!(ledger.endpoint_limits().unwrap(), both);
+    for _twice in 0..2 {
+        assert_eq!(apply(ledger, limit(&one, None)), LedgerAnswer::Done);
+    }
+    assert_eq!(ledger.endpoint_limits().unwrap(), both[1..]);
+    for wrong in [limit(&[b'a'; 1025], Some("{}")), limit(b"/a", Some("no JSON"))] {
+        assert_eq!(ledger.apply(&[wrong]).unwrap_err().kind, ErrorKind::Usage);
+    }
 }
 
 pub fn ends_that_are_to_be_told_are_kept_until_they_are(ledger: &mut dyn Ledger) {

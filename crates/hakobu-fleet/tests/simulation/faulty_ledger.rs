@@ -183,6 +183,10 @@ impl Ledger for FaultyLedger {
         self.read()?.group_limits()
     }
 
+    fn endpoint_limits(&mut self) -> Result<Vec<(Vec<u8>, String)>> {
+        self.read()?.endpoint_limits()
+    }
+
     fn untold_runs(&mut self) -> Result<Vec<RunId>> {
         self.read()?.untold_runs()
     }

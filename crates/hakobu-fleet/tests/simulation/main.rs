@@ -9,6 +9,7 @@ mod faulty_ledger;
 mod reach;
 mod refused_brokers;
 mod schedules;
+mod shared_limits;
 mod sightings;
 mod tests;
 mod waiting;

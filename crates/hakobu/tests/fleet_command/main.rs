@@ -246,6 +246,26 @@ fn wrong_requests_have_the_exit_codes_of_other_commands() {
 }
 
 #[test]
+fn limits_of_endpoints_are_set_and_listed() {
+    let served = ServedFleet::start();
+    served.sign_in();
+    assert_eq!(served.done("limits endpoint nas:"), "no limits\n");
+    served.done("limits endpoint nas:/ --rate 20M --operations 500");
+    served.done("limits endpoint s3://bucket/a/ --brokers 2");
+    served.done("limits endpoint nas: --operations 0");
+    assert_eq!(served.done("limits endpoint nas:"), "20.0 MB/s\n");
+    let listed = served.done("limits endpoints");
+    let lines: Vec<Vec<_>> =
+        listed.lines().map(|line| line.split("  ").filter(|cell| !cell.is_empty()).collect()).collect();
+    assert_eq!(lines[1][0].trim(), "nas:", "{listed}");
+    assert_eq!((lines[2][0].trim(), lines[2][2].trim()), ("s3://bucket/a", "2 brokers"), "{listed}");
+    served.done("limits endpoint nas: --rate off");
+    assert_eq!(served.json("limits endpoints --json")["location"], "s3://bucket/a");
+    let (code, _, failed) = served.fleet("limits endpoint srv --rate 20M");
+    assert!(code == 2 && failed.contains("write the whole path"), "{failed}");
+}
+
+#[test]
 fn the_end_of_a_run_is_foretold_from_the_one_before() {
     let served = ServedFleet::start();
     let login = served.fleet_with(&["login", &served.url], &format!("{}\n", served.token));

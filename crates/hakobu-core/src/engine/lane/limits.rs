@@ -213,7 +213,7 @@ impl Worker<'_> {
     /// Books operations without waiting.
     pub(super) fn owe(&self, what: LimitedQuantities, amount: u64) {
         if amount > 0 && self.shared.pacer.holds(what) {
-            self.shared.pacer.turn(what, self.shared.setup.clock.now_ns(), amount);
+            self.shared.pacer.owe(what, self.shared.setup.clock.now_ns(), amount);
         }
     }
 
@@ -258,6 +258,7 @@ impl Worker<'_> {
                 // A pause may last for hours, and the counters should show it meanwhile.
                 self.leave(LaneStage::Held);
             } else if let PacerTurn::At(_) = turn {
+                pacer.begun(what, amount);
                 break Ok(());
             } else {
                 turn = pacer.turn(what, now_ns, amount);

@@ -7,12 +7,13 @@ use crate::ledger::rows::column;
 
 const DURING: &str = "opening the ledger";
 /// The steps: the first makes version 1 of nothing. One that was in a release is never changed.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("../../../migrations/postgres/0001.sql"),
     include_str!("../../../migrations/postgres/0002.sql"),
     include_str!("../../../migrations/postgres/0003.sql"),
     include_str!("../../../migrations/postgres/0004.sql"),
     include_str!("../../../migrations/postgres/0005.sql"),
+    include_str!("../../../migrations/postgres/0006.sql"),
 ];
 
 /// The version that this program writes.

@@ -13,8 +13,8 @@ use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
-    UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, group_limits, id,
-    relationship_record, run_row, token_record, unit_record,
+    UNIT_COLUMNS, audit_record, broker_record, column, endpoint_limits, failure_count, failure_row,
+    group_limits, id, relationship_record, run_row, token_record, unit_record,
 };
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
 use crate::link_name::{LinkPack, LinkPosition, LinkRange, PackLimits};
@@ -238,6 +238,11 @@ impl Ledger for PostgresLedger {
     fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>> {
         let sql = "SELECT broker_group, limits FROM group_limits ORDER BY broker_group";
         self.list(sql, values![], |row| group_limits(row))
+    }
+
+    fn endpoint_limits(&mut self) -> Result<Vec<(Vec<u8>, String)>> {
+        let sql = "SELECT location, limits FROM endpoint_limits ORDER BY location";
+        self.list(sql, values![], |row| endpoint_limits(row))
     }
 
     fn untold_runs(&mut self) -> Result<Vec<RunId>> {

@@ -370,6 +370,19 @@ impl Tables for PostgresTransaction<'_> {
         Ok(())
     }
 
+    fn set_endpoint_limits(&mut self, location: &[u8], limits: Option<&str>) -> Result<()> {
+        let location = location.to_vec();
+        match limits {
+            Some(limits) => {
+                let sql = "INSERT INTO endpoint_limits VALUES ($1, $2) ON CONFLICT (location) DO UPDATE SET \
+                           limits = excluded.limits";
+                self.execute(sql, values![location, storable(limits)]);
+            }
+            None => self.execute("DELETE FROM endpoint_limits WHERE location = $1", values![location]),
+        }
+        Ok(())
+    }
+
     fn insert_untold(&mut self, run: RunId) -> Result<()> {
         self.execute("INSERT INTO untold_run VALUES ($1) ON CONFLICT DO NOTHING", values![run.signed()]);
         Ok(())

@@ -8,12 +8,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::errors::{error_during, read_error};
 
 /// The steps: the first makes version 1 of nothing. One that was in a release is never changed.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("../../../migrations/0001.sql"),
     include_str!("../../../migrations/0002.sql"),
     include_str!("../../../migrations/0003.sql"),
     include_str!("../../../migrations/0004.sql"),
     include_str!("../../../migrations/0005.sql"),
+    include_str!("../../../migrations/0006.sql"),
 ];
 /// The mark of a ledger among SQLite's files: "hkLG".
 const APPLICATION: i32 = 0x686b_4c47;

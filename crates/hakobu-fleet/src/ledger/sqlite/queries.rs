@@ -14,8 +14,9 @@ use crate::failure::{NumberedFailure, number_of_kind};
 use crate::ids::{RelationshipId, RowNumber, RunId, UnitId, UnitKey};
 use crate::ledger::rows::{
     AUDIT_COLUMNS, BROKER_COLUMNS, FAILURE_COLUMNS, RELATIONSHIP_COLUMNS, RUN_COLUMNS, TOKEN_COLUMNS,
-    UNIT_COLUMNS, audit_record, broker_record, column, failure_count, failure_row, group_limits, id,
-    open_file_part, open_file_position, relationship_record, run_row, token_record, unit_record,
+    UNIT_COLUMNS, audit_record, broker_record, column, endpoint_limits, failure_count, failure_row,
+    group_limits, id, open_file_part, open_file_position, relationship_record, run_row, token_record,
+    unit_record,
 };
 use crate::ledger::tables::Tables;
 use crate::ledger::{Ledger, PAGE_ROWS_MAX};
@@ -226,6 +227,11 @@ impl Ledger for SqliteLedger {
     fn group_limits(&mut self) -> Result<Vec<(GroupName, String)>> {
         let sql = "SELECT broker_group, limits FROM group_limits ORDER BY broker_group";
         self.at(self.statements().list(sql, params![], group_limits))
+    }
+
+    fn endpoint_limits(&mut self) -> Result<Vec<(Vec<u8>, String)>> {
+        let sql = "SELECT location, limits FROM endpoint_limits ORDER BY location";
+        self.at(self.statements().list(sql, params![], endpoint_limits))
     }
 
     fn untold_runs(&mut self) -> Result<Vec<RunId>> {

@@ -307,6 +307,14 @@ impl Tables for OpenTransaction<'_> {
         }
     }
 
+    fn set_endpoint_limits(&mut self, location: &[u8], limits: Option<&str>) -> Result<()> {
+        match limits {
+            Some(limits) => self
+                .execute("INSERT OR REPLACE INTO endpoint_limits VALUES (?, ?)", params![location, limits]),
+            None => self.execute("DELETE FROM endpoint_limits WHERE location = ?", params![location]),
+        }
+    }
+
     fn insert_untold(&mut self, run: RunId) -> Result<()> {
         self.execute("INSERT OR REPLACE INTO untold_run VALUES (?)", [run.signed()])
     }

@@ -84,7 +84,7 @@ pub enum FleetVerb {
     Preview(TrialArguments),
     /// Predict how fast a run will be, and what will limit it
     Probe(TrialArguments),
-    /// Change the limits of runs and groups while they work
+    /// Change the limits of runs, groups and endpoints while they work
     #[command(disable_help_subcommand = true)]
     Limits {
         /// The action.
@@ -425,6 +425,8 @@ Limits hold over all brokers, and within seconds. What is not named stays as it 
 Examples:
   hakobu fleet limits run 7 --rate 20M
   hakobu fleet limits group site-a --rate 100M --operations 2000
+  hakobu fleet limits endpoint nas: --operations 500
+  hakobu fleet limits endpoint s3://bucket/archive --rate 50M
   hakobu fleet limits run 7 --rate off";
 
 /// The actions on limits.
@@ -448,6 +450,17 @@ pub enum LimitsVerb {
         #[command(flatten)]
         limits: FleetLimits,
     },
+    /// Show or set the limits of an endpoint, over all runs with a source or the target there or below
+    #[command(after_help = LIMITS_HELP)]
+    Endpoint {
+        /// Host (HOST:), store or folder, as in a relationship
+        location: OsString,
+        /// The limits.
+        #[command(flatten)]
+        limits: FleetLimits,
+    },
+    /// List the limits of endpoints
+    Endpoints,
 }
 
 /// The limits that were typed.
@@ -463,7 +476,7 @@ pub struct FleetLimits {
     /// Slow down while source reads are slower than MS; 0 for no limit
     #[arg(long, value_name = "MS")]
     pub source_p99: Option<f64>,
-    /// Brokers that work at a time; 0 for no limit
+    /// Brokers that work at a time, over all runs of a group or an endpoint; 0 for no limit
     #[arg(long, value_name = "N")]
     pub brokers: Option<u32>,
 }

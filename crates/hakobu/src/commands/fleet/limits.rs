@@ -2,13 +2,19 @@
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::units::{format_rate, parse_bytes};
-use hakobu_fleet::api::fleet_view::GroupView;
+use hakobu_fleet::api::byte_text::ByteText;
+use hakobu_fleet::api::fleet_view::{EndpointLimits, EndpointLimitsInput, GroupView};
 use hakobu_fleet::api::listing::ListPage;
 use hakobu_fleet::api::run_view::RunDetail;
 use hakobu_fleet::client::{FleetClient, escaped};
+use hakobu_fleet::endpoint_location::EndpointLocation;
 use hakobu_fleet::limits_setting::LimitsSetting;
 
 use super::arguments::{FleetLimits, LimitsVerb};
+use super::printing::{json_lines, table};
+
+/// The path of the limits of endpoints.
+const ENDPOINTS: &str = "/api/v1/endpoint-limits";
 
 impl FleetLimits {
     fn is_empty(&self) -> bool {
@@ -26,8 +32,12 @@ impl FleetLimits {
 }
 
 /// Carries out an action; returns what is to be printed.
-pub(super) fn limits(client: &FleetClient, verb: &LimitsVerb) -> Result<String> {
+pub(super) fn limits(client: &FleetClient, verb: &LimitsVerb, json: bool) -> Result<String> {
     let (path, before, typed) = match verb {
+        LimitsVerb::Endpoint { location, limits } => {
+            return endpoint(client, location.as_encoded_bytes(), limits);
+        }
+        LimitsVerb::Endpoints => return endpoints(client, json),
         LimitsVerb::Run { id, limits } => {
             let detail: RunDetail = client.get(&format!("/api/v1/runs/{id}"))?;
             (format!("/api/v1/runs/{id}/limits"), detail.limits, limits)
@@ -40,10 +50,41 @@ pub(super) fn limits(client: &FleetClient, verb: &LimitsVerb) -> Result<String> 
         }
     };
     if typed.is_empty() {
-        let words = before.as_ref().map(words).filter(|words| !words.is_empty());
-        return Ok(format!("{}\n", words.unwrap_or_else(|| "no limits".to_owned())));
+        return Ok(shown(before.as_ref()));
     }
     client.order("PUT", &path, Some(&typed.onto(before.as_ref())?)).map(|()| String::new())
+}
+
+/// Returns limits as they are printed.
+fn shown(limits: Option<&LimitsSetting>) -> String {
+    let words = limits.map(words).filter(|words| !words.is_empty());
+    format!("{}\n", words.unwrap_or_else(|| "no limits".to_owned()))
+}
+
+/// Shows or sets the limits of an endpoint.
+fn endpoint(client: &FleetClient, location: &[u8], typed: &FleetLimits) -> Result<String> {
+    let location = ByteText(EndpointLocation::new(location)?.as_bytes().to_vec());
+    let all: ListPage<EndpointLimits> = client.get(ENDPOINTS)?;
+    let before = all.items.into_iter().find(|endpoint| endpoint.location == location);
+    let before = before.map(|endpoint| endpoint.limits);
+    if typed.is_empty() {
+        return Ok(shown(before.as_ref()));
+    }
+    let input = EndpointLimitsInput { location, limits: typed.onto(before.as_ref())? };
+    client.order("PUT", ENDPOINTS, Some(&input)).map(|()| String::new())
+}
+
+/// Lists the limits of endpoints.
+fn endpoints(client: &FleetClient, json: bool) -> Result<String> {
+    let all: ListPage<EndpointLimits> = client.get(ENDPOINTS)?;
+    if json {
+        return json_lines(&all.items);
+    }
+    let rows = all.items.iter().map(|endpoint| {
+        let location = String::from_utf8_lossy(&endpoint.location.0).into_owned();
+        [location, endpoint.runs.to_string(), words(&endpoint.limits)]
+    });
+    Ok(table(["LOCATION", "RUNS", "LIMITS"], rows))
 }
 
 /// Describes limits; empty if there are none.

@@ -46,7 +46,7 @@ fn act(typed: &FleetArguments) -> Result<u8> {
         FleetVerb::Relationships { verb } => relationships::relationships(&client()?, verb, json)?,
         FleetVerb::Brokers { verb } => brokers::brokers(&client()?, verb, json)?,
         FleetVerb::Groups { verb } => groups::groups(&client()?, verb, json)?,
-        FleetVerb::Limits { verb } => limits::limits(&client()?, verb)?,
+        FleetVerb::Limits { verb } => limits::limits(&client()?, verb, json)?,
         FleetVerb::Tokens { verb } => access::tokens(&client()?, verb, json)?,
         FleetVerb::Audit(audit) => access::audit(&client()?, audit, json)?,
     };
