@@ -300,7 +300,7 @@ impl Ledger {
     /// Offers the unit of a worker that is gone to others.
     fn lost(&mut self, number: usize) {
         let worker = &mut self.workers[number];
-        worker.input = None;
+        (worker.input, worker.stopped) = (None, None);
         self.results.killed += 1;
         worker.lines.clear();
         self.waiting.extend(worker.unit.take());

@@ -247,7 +247,7 @@ fn vague_comments_are_told_from_others() {
 #[test]
 fn the_size_of_the_product_is_bounded() {
     // Raise this only for a new part of the product.
-    const LINES_MAX: usize = 154_000;
+    const LINES_MAX: usize = 156_000;
     let mut lines = 0;
     for path in sources().into_iter().filter(|path| !is_test(path)) {
         let name = path.to_string_lossy().into_owned();
