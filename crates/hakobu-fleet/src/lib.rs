@@ -14,6 +14,7 @@ pub mod broker_key;
 pub mod bus;
 pub mod change;
 pub mod client;
+pub mod comparable_location;
 pub mod control_loop;
 pub mod control_plane;
 pub mod data_folder;

@@ -1,11 +1,12 @@
-//! The locations that brokers say they reach. Places are compared as they are written, name by name: nothing is looked up.
+//! The locations that brokers say they reach.
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::location::{Location, LocationKind, SshHost, StoreName};
+use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 
+use crate::comparable_location::ComparableLocation;
 use crate::limits::check_at_most;
-use crate::run_request::{FleetRequest, LocationText};
+use crate::run_request::LocationText;
 
 /// The maximum number of locations that a broker names.
 pub const REACH_LOCATIONS_MAX: usize = 64;
@@ -15,8 +16,6 @@ pub const REACH_BYTES_MAX: usize = 1024;
 const READING: &str = "reading the locations that a broker reaches";
 /// The number of locations that a message names.
 const LOCATIONS_NAMED: usize = 3;
-/// The scheme of the store that is reached from everywhere.
-const NULL_SCHEME: &str = "null";
 
 /// The locations that a broker reaches, with everything below them. Without any, it reaches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl BrokerReach {
         check_at_most("the locations that a broker reaches", typed.len(), REACH_LOCATIONS_MAX)?;
         let read = |typed: &Vec<u8>| {
             check_at_most("the bytes of a location that a broker reaches", typed.len(), REACH_BYTES_MAX)?;
-            Ok(ReachLocation { typed: typed.clone(), location: ComparableLocation::of_reach(typed)? })
+            Ok(ReachLocation { typed: typed.clone(), location: read(typed)? })
         };
         typed.iter().map(read).collect::<Result<_>>().map(Self)
     }
@@ -70,6 +69,17 @@ impl BrokerReach {
     }
 }
 
+fn read(typed: &[u8]) -> Result<ComparableLocation> {
+    let wrong = |words: &str| Error::new(ErrorKind::Usage, READING, words).at(typed);
+    Location::parse(typed).map_err(|error| wrong(&error.reason()))?;
+    let location =
+        ComparableLocation::new(typed).ok_or_else(|| wrong("a fleet has no standard input and output"))?;
+    match location.is_relative() {
+        true => Err(wrong("it does not begin with /").hint("write the whole path, from /")),
+        false => Ok(location),
+    }
+}
+
 /// Returns the first of these locations for people, and the number of the others.
 pub fn named_locations(locations: &[LocationText]) -> String {
     let named = locations.iter().take(LOCATIONS_NAMED).map(|location| lossy(&location.0));
@@ -80,98 +90,10 @@ pub fn named_locations(locations: &[LocationText]) -> String {
     }
 }
 
-/// A location in a form that can be compared: its machine or store, and the names of its path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComparableLocation {
-    origin: LocationOrigin,
-    is_absolute: bool,
-    names: Vec<Vec<u8>>,
-}
-
-/// The machine or store of a location.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum LocationOrigin {
-    Broker,
-    Ssh(SshHost),
-    Rsync(SshHost),
-    Store(StoreName),
-}
-
-impl ComparableLocation {
-    /// Reads a location as a user types it; none for one that is not comparable, such as standard input.
-    pub fn new(typed: &[u8]) -> Option<Self> {
-        let location = Location::parse(typed).ok()?;
-        let origin = match location.place() {
-            LocationKind::Local { .. } => LocationOrigin::Broker,
-            LocationKind::Ssh { host, .. } => LocationOrigin::Ssh(host.clone()),
-            LocationKind::Rsync { host, .. } => LocationOrigin::Rsync(host.clone()),
-            LocationKind::Store { store, .. } => LocationOrigin::Store(store.clone()),
-            _ => return None,
-        };
-        let path = location.path();
-        let is_store = matches!(origin, LocationOrigin::Store(_));
-        let is_absolute = is_store || path.starts_with(b"/");
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        for name in path.split(|byte| *byte == b'/') {
-            match name {
-                b"" => {}
-                b"." if !is_store => {}
-                b".." if !is_store && names.last().is_some_and(|last| last != b"..") => drop(names.pop()),
-                b".." if !is_store && is_absolute => {}
-                name => names.push(name.to_vec()),
-            }
-        }
-        Some(Self { origin, is_absolute, names })
-    }
-
-    /// Returns the sources and the target of a request.
-    pub fn of_request(request: &FleetRequest) -> Vec<Self> {
-        let all = request.sources.iter().chain([&request.target]);
-        all.filter_map(|location| Self::new(&location.0)).collect()
-    }
-
-    fn of_reach(typed: &[u8]) -> Result<Self> {
-        let wrong = |words: &str| Error::new(ErrorKind::Usage, READING, words).at(typed);
-        Location::parse(typed).map_err(|error| wrong(&error.reason()))?;
-        let location = Self::new(typed).ok_or_else(|| wrong("a fleet has no standard input and output"))?;
-        match location.origin {
-            LocationOrigin::Broker if !location.is_absolute => {
-                Err(wrong("it does not begin with /").hint("write the whole path, from /"))
-            }
-            _ => Ok(location),
-        }
-    }
-
-    fn is_null(&self) -> bool {
-        matches!(&self.origin, LocationOrigin::Store(store) if store.scheme == NULL_SCHEME)
-    }
-
-    /// Returns true if it is this location, or below it. A host without a path is all of the host.
-    fn is_within(&self, above: &Self) -> bool {
-        let is_of_path = above.names.is_empty()
-            || self.is_absolute == above.is_absolute && self.names.starts_with(&above.names);
-        self.origin.is_of(&above.origin) && is_of_path
-    }
-}
-
-impl LocationOrigin {
-    fn is_of(&self, reached: &Self) -> bool {
-        match (self, reached) {
-            (Self::Broker, Self::Broker) => true,
-            (Self::Ssh(own), Self::Ssh(reached)) | (Self::Rsync(own), Self::Rsync(reached)) => {
-                own.host.eq_ignore_ascii_case(&reached.host)
-                    && (reached.user.is_none() || own.user == reached.user)
-                    && (reached.port.is_none() || own.port == reached.port)
-            }
-            (Self::Store(own), Self::Store(reached)) => own == reached,
-            _ => false,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run_request::FleetRequest;
 
     fn reach(typed: &[&str]) -> Result<BrokerReach> {
         BrokerReach::new(&typed.iter().map(|typed| typed.as_bytes().to_vec()).collect::<Vec<_>>())
@@ -207,7 +129,7 @@ mod tests {
                 &["me@host:/srv/a"],
                 &["host:/srv/a", "you@host:/srv", "me@host:srv", "me@host:/s"],
             ),
-            ("ssh://host:22", &["ssh://host:22/a"], &["host:/a", "ssh://host:23/a"]),
+            ("ssh://host:22", &["ssh://host:22/a", "host:/a"], &["ssh://host:23/a"]),
             ("host:srv", &["host:srv/a", "host:./srv"], &["host:/srv", "host:other", "host:srv/../.."]),
             ("rsync://host/module", &["host::module/a"], &["host::other/a", "host:/module"]),
         ] {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hakobu_core::error::{Error, Result};
 
+use crate::comparable_location::ComparableLocation;
 use crate::filter_ages::with_moments;
 use crate::ids::{Epoch, Moment, UnitId, UnitKey};
 use crate::ledger::Ledger;
@@ -11,7 +12,6 @@ use crate::limit_shares::RecentUse;
 use crate::limits_setting::LimitsSetting;
 use crate::message::{SentLimits, UnitProgress};
 use crate::names::BrokerName;
-use crate::reach::ComparableLocation;
 use crate::run::{RunPhase, RunRow};
 use crate::run_figures::RunFigures;
 use crate::run_request::FleetRequest;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hakobu_core::error::Result;
-use hakobu_core::location::Location;
 
+use crate::comparable_location::ComparableLocation;
 use crate::endpoint_location::EndpointLocation;
 use crate::limits_setting::LimitsSetting;
 use crate::run_request::{FleetRequest, LocationText};
@@ -35,7 +35,7 @@ pub(super) fn endpoints_of(
     if limited.is_empty() {
         return BTreeMap::new();
     }
-    let location = |text: &LocationText| Location::parse(&text.0).ok();
+    let location = |text: &LocationText| ComparableLocation::new(&text.0);
     let sources: Vec<_> = request.sources.iter().filter_map(location).collect();
     let target = location(&request.target);
     let touched = limited.iter().filter_map(|(key, LimitedEndpoint { endpoint, .. })| {

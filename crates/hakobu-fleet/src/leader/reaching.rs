@@ -1,8 +1,8 @@
 //! Brokers of a group that reach locations.
 
 use super::{Leader, LiveBroker};
+use crate::comparable_location::ComparableLocation;
 use crate::names::GroupName;
-use crate::reach::ComparableLocation;
 use crate::run_request::{FleetRequest, LocationText};
 
 /// The brokers of a group that are there, and those of them that reach locations.
