@@ -159,7 +159,8 @@ mod tests {
         let refused = Master::log_in(settings(&server, " -o PubkeyAuthentication=no"), &NEVER).unwrap_err();
         assert!(refused.to_string().contains("Permission denied"), "{refused}");
         let stopped = AtomicBool::new(true);
-        let slow = settings(&server, " -o ProxyCommand='sleep 600'");
+        // It outlives ssh. Whoever reads the output of the tests waits for all that have it.
+        let slow = settings(&server, " -o ProxyCommand='sleep 90 >/dev/null 2>&1'");
         let began = Instant::now();
         assert!(matches!(Master::log_in(slow, &stopped), Err(SshError::TimedOut { .. })));
         assert!(began.elapsed() < Duration::from_secs(60));
