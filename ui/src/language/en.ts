@@ -425,7 +425,6 @@ export const en = {
   // Limits
   limits: 'Limits',
   'limits.none': 'No limit',
-  'limits.some': 'Limited',
   'limits.apply': 'Apply',
   'limits.typed': 'Not applied yet.',
   'limits.applying': 'Applying …',

@@ -427,7 +427,6 @@ export const ja: Record<keyof typeof en, string> = {
   // Limits
   limits: '制限',
   'limits.none': '制限なし',
-  'limits.some': '制限あり',
   'limits.apply': '適用',
   'limits.typed': 'まだ適用していません。',
   'limits.applying': '適用しています…',
