@@ -11,7 +11,7 @@ use hakobu_fleet::endpoint_location::EndpointLocation;
 use hakobu_fleet::limits_setting::LimitsSetting;
 
 use super::arguments::{FleetLimits, LimitsVerb};
-use super::printing::{json_lines, table};
+use super::printing::{count, json_lines, table, text};
 
 /// The path of the limits of endpoints.
 const ENDPOINTS: &str = "/api/v1/endpoint-limits";
@@ -80,10 +80,10 @@ fn endpoints(client: &FleetClient, json: bool) -> Result<String> {
     if json {
         return json_lines(&all.items);
     }
-    let rows = all.items.iter().map(|endpoint| {
-        let location = String::from_utf8_lossy(&endpoint.location.0).into_owned();
-        [location, endpoint.runs.to_string(), words(&endpoint.limits)]
-    });
+    let rows = all
+        .items
+        .iter()
+        .map(|endpoint| [text(&endpoint.location), count(endpoint.runs), words(&endpoint.limits)]);
     Ok(table(["LOCATION", "RUNS", "LIMITS"], rows))
 }
 
