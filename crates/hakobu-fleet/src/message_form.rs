@@ -100,15 +100,16 @@ fn of_form_before(rest: &[u8]) -> Vec<u8> {
     [&[MESSAGE_VERSION], rest, end].concat()
 }
 
-/// Returns an answer in one of both forms. Before, the latency of the source was in milliseconds.
-pub fn answer_in_form(bytes: Vec<u8>, form: u8) -> Vec<u8> {
-    let Ok(mut answer) = decode::<LeaderAnswer>(&bytes) else { return bytes };
-    if form == VERSION_BEFORE {
-        for limits in answer.limits_mut() {
-            limits.source_p99_us = limits.source_p99_us.map(|us| us.div_ceil(1000));
-        }
+/// Returns an answer in the form before, in which the latency of the source is in milliseconds.
+///
+/// # Errors
+/// `Protocol` if it is no answer in this form.
+pub fn answer_of_form_before(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut answer = decode::<LeaderAnswer>(bytes)?;
+    for limits in answer.limits_mut() {
+        limits.source_p99_us = limits.source_p99_us.map(|us| us.div_ceil(1000));
     }
-    encode(&answer).map_or(bytes, |answer| in_form(answer, form))
+    encode(&answer).map(|bytes| in_form(bytes, VERSION_BEFORE))
 }
 
 /// Returns a message that both forms have in the same way, with the number of one of them.
@@ -236,16 +237,14 @@ mod tests {
         let call = BrokerCall { broker: web1(), process: 7, request };
         assert_eq!(decode_call(&encode(&call).unwrap()).unwrap(), (call, MESSAGE_VERSION));
 
-        assert_eq!(answer_in_form(encode(&LeaderAnswer::Done).unwrap(), form), [3, 2]);
+        assert_eq!(answer_of_form_before(&encode(&LeaderAnswer::Done).unwrap()).unwrap(), [3, 2]);
         let orders = |source_p99_us| {
             let limits = SentLimits { source_p99_us, ..SentLimits::default() };
             let units = vec![UnitOrder::Continue { lease_ms: 9, splits: false, limits }];
             LeaderAnswer::Orders(BrokerOrders { units, ..BrokerOrders::default() })
         };
         let in_ms = in_form(encode(&orders(Some(3))).unwrap(), form);
-        assert_eq!(answer_in_form(encode(&orders(Some(2_500))).unwrap(), form), in_ms);
-        let in_us = encode(&orders(Some(2_500))).unwrap();
-        assert_eq!(answer_in_form(in_us.clone(), MESSAGE_VERSION), in_us);
+        assert_eq!(answer_of_form_before(&encode(&orders(Some(2_500))).unwrap()).unwrap(), in_ms);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::message::{
     BrokerCall, BrokerOrders, BrokerReport, BrokerRequest, CommittedWork, LeaderAnswer, LeaseName, UnitOrder,
     UnitProgress,
 };
-use crate::message_form::{MESSAGE_VERSION, answer_in_form, decode_call, foreign_call};
+use crate::message_form::{VERSION_BEFORE, answer_of_form_before, decode_call, foreign_call};
 use crate::names::{BrokerName, GroupName};
 use crate::reach::BrokerReach;
 use crate::run::STEP_UNITS_MAX;
@@ -245,8 +245,9 @@ impl Leader {
 /// Returns what takes the answer to a call of a form.
 fn reply_in(form: u8, reply: ReplyTo) -> ReplyTo {
     match form {
-        MESSAGE_VERSION => reply,
-        form => Box::new(move |answer| reply(answer_in_form(answer, form))),
+        // A broker refuses an answer in another form than its own.
+        VERSION_BEFORE => Box::new(move |answer| reply(answer_of_form_before(&answer).unwrap_or(answer))),
+        _ => reply,
     }
 }
 
