@@ -69,12 +69,6 @@ pub trait WorkExchange: Sync {
     /// Returns the lease of what the run begins with. Once it is over, the run changes nothing more and ends with an error.
     fn lease(&self) -> &TargetLease;
 
-    /// Returns true if another run may have begun with the same shares and have ended in the middle. What a range of a draft has
-    /// is then taken for what that run may have written.
-    fn is_repeated(&self) -> bool {
-        false
-    }
-
     /// Returns true if all of the job has been copied with this run, and nothing has failed in any run. Marks of unclean ends
     /// are then removed. Called at the end of the run.
     fn completes(&self) -> bool {

@@ -47,14 +47,15 @@ impl TargetLease {
         self.is_of_items
     }
 
-    /// Returns the lease of work of which an earlier lease may have left drafts in directories that nobody lists.
+    /// Returns the lease of work with which an earlier lease may have begun: it may have left drafts in directories that nobody
+    /// lists, and have written to ranges of a draft.
     #[must_use]
     pub fn repeated(mut self) -> Self {
         self.is_repeated = true;
         self
     }
 
-    /// Returns true if an earlier lease may have left drafts in directories that nobody lists.
+    /// Returns true if an earlier lease may have begun with the work.
     pub fn is_repeated(&self) -> bool {
         self.is_repeated
     }

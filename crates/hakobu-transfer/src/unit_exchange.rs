@@ -134,10 +134,6 @@ impl WorkExchange for UnitExchange<'_> {
         &self.lease
     }
 
-    fn is_repeated(&self) -> bool {
-        self.outer.is_repeated()
-    }
-
     fn completes(&self) -> bool {
         self.outer.completes()
     }

@@ -78,10 +78,6 @@ impl WorkExchange for Alone {
     fn lease(&self) -> &TargetLease {
         &self.lease
     }
-
-    fn is_repeated(&self) -> bool {
-        self.repeats.is_some()
-    }
 }
 
 /// Makes one run of the job under a lease.

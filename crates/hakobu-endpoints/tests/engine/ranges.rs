@@ -91,10 +91,6 @@ impl WorkExchange for RangeUnit {
     fn lease(&self) -> &TargetLease {
         self.lease.as_ref().unwrap()
     }
-
-    fn is_repeated(&self) -> bool {
-        self.is_repeated
-    }
 }
 
 /// Copies one source to one target in units, each under a lease of its own.
@@ -120,6 +116,7 @@ impl<'a> Together<'a> {
         let lease = TargetLease::endless(self.leases.fetch_add(1, Relaxed).to_le_bytes());
         let begins_with_items = unit.begins.lock().unwrap().is_none();
         let lease = if begins_with_items { lease.of_items() } else { lease };
+        let lease = if unit.is_repeated { lease.repeated() } else { lease };
         unit.lease = Some(lease.clone());
         let local = LocalSource::open(&[SourceRoot { path: self.place.source() }]).unwrap();
         let mut key = [self.key; 32];

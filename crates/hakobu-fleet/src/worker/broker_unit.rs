@@ -73,7 +73,7 @@ impl BrokerUnit {
         drop(figures);
         let key = granted.lease.token.draft_key();
         let mut target_lease = TargetLease::new(key, now_ns, end_ns(asked_ms, granted.lease_ms));
-        // The draft of an open file is that of an earlier lease as well.
+        // The first lease has the epoch 1. The draft of an open file is that of an earlier lease as well.
         if granted.lease.epoch.get() > 1 || matches!(granted.work, GrantedWork::File(..)) {
             target_lease = target_lease.repeated();
         }

@@ -47,8 +47,6 @@ pub struct GrantedExchange<'a> {
     is_file: bool,
     /// True if nothing else of the run is left to do, if this unit gives nothing away.
     is_all: bool,
-    /// True if another broker may have had the unit before.
-    is_repeated: bool,
     given: Mutex<Vec<DirectoryShare>>,
     slices: Mutex<Vec<DirectorySlice>>,
     /// The number of bytes of paths and names in the slices.
@@ -66,8 +64,7 @@ pub struct GrantedExchange<'a> {
 }
 
 impl<'a> GrantedExchange<'a> {
-    /// Creates the exchange of a unit that copies, links, or sets the attributes of directories. Its first lease has the epoch 1,
-    /// so another broker may have had a later one.
+    /// Creates the exchange of a unit that copies, links, or sets the attributes of directories.
     ///
     /// # Errors
     /// `Corrupt` if its work cannot be read.
@@ -77,7 +74,7 @@ impl<'a> GrantedExchange<'a> {
         clock: &'a dyn FleetClock,
         (is_ending, ranges): (&'a (dyn Fn() -> bool + Sync), RangeSizes),
     ) -> Result<Self> {
-        let GrantedUnit { work, lease, .. } = granted;
+        let GrantedUnit { work, .. } = granted;
         Ok(Self {
             ranges: gives_ranges(work)?.then_some(ranges),
             files: Mutex::default(),
@@ -102,7 +99,6 @@ impl<'a> GrantedExchange<'a> {
             slice_bytes: AtomicU64::new(0),
             names: Mutex::default(),
             ends: Mutex::default(),
-            is_repeated: lease.epoch.get() > 1,
             rows: AtomicU64::new(0),
             has_given: AtomicBool::new(false),
         })
@@ -219,12 +215,9 @@ impl WorkExchange for GrantedExchange<'_> {
     }
 
     fn demand(&self, entries: u64, bytes: u64) -> WorkDemand {
-        // Work is never only passed on.
-        if entries == 0 {
-            return WorkDemand::Nothing;
-        }
-        // It meets a directory if one has taken the place of its file. Ranges that are given away below that would come too late.
-        if self.is_file {
+        // Work is never only passed on. The end of a file meets a directory if one has taken its place: ranges that are given away
+        // below that would come too late.
+        if entries == 0 || self.is_file {
             return WorkDemand::Nothing;
         }
         let has_enough = (entries >= ENTRIES_ENOUGH || bytes >= BYTES_ENOUGH)
@@ -296,10 +289,6 @@ impl WorkExchange for GrantedExchange<'_> {
     fn leave_open(&self, directories: Vec<DirectoryEnd>) {
         self.rows.fetch_add(directories.len() as u64, Ordering::Relaxed);
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).extend(directories);
-    }
-
-    fn is_repeated(&self) -> bool {
-        self.is_repeated
     }
 
     fn completes(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::endpoint::SharedDraft;
 use crate::engine::large::FileSharing;
-use crate::exchange::{DirectorySlice, SharePlace, WorkExchange};
+use crate::exchange::{DirectorySlice, SharePlace};
 use crate::open_file::{OpenFileEnd, OpenFileRange, OpenFileVersion, OpenLargeFile, divide};
 use crate::plant::planted;
 
@@ -117,7 +117,7 @@ impl Worker<'_> {
     pub(super) fn join_draft(&mut self, file: Arc<LargeFile>, open: &OpenLargeFile) -> Result<()> {
         let setup = self.shared.setup;
         file.set_run_bytes(setup.source.run_bytes(file.size_bytes()));
-        let is_stale = setup.exchange.is_some_and(WorkExchange::is_repeated);
+        let is_stale = setup.exchange.is_some_and(|exchange| exchange.lease().is_repeated());
         let shared = SharedDraft { is_stale, ..shared_draft(open, file.source.metadata.sparse) };
         let join = TargetOp::JoinDraft { draft: file.draft, shared };
         self.submit(join, PendingPurpose::Begun(file)).map(drop)
