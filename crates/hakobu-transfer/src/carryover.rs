@@ -17,6 +17,8 @@ pub struct Carryover {
     pub is_last: bool,
     /// True if an attempt of this run has already discarded earlier progress and started anew.
     pub begun: bool,
+    /// True if the last run was repeated after a lost connection.
+    pub was_repeated: bool,
     /// The number of entries that runs before the first one have created at the target.
     pub created_before: u64,
     /// The number of entries that the attempt may have created at the target, if known.

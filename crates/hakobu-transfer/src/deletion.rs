@@ -37,8 +37,14 @@ pub fn run(
         }
     }
     done = after_copying(&removing(request, &done), surroundings, &mut carryover, &done);
-    if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
-        done = after_copying(&copying(request), surroundings, &mut carryover, &done);
+    if done.summary.fatal.is_some() {
+        return done;
+    }
+    if done.summary.counters.entries_in_the_way > 0 {
+        return after_copying(&copying(request), surroundings, &mut carryover, &done);
+    }
+    if carryover.was_repeated {
+        return after_copying(&renewing(request), surroundings, &mut carryover, &done);
     }
     done
 }
@@ -52,6 +58,13 @@ fn removing(request: &CopyRequest, counted: &Transfer) -> CopyRequest {
 /// Returns the request that copies entries whose place was taken by extra ones. A place still taken is a failure.
 fn copying(request: &CopyRequest) -> CopyRequest {
     CopyRequest { removal: Removal::Leave, mode: Mode::Copy, ..request.clone() }
+}
+
+/// Returns the request that sets the times of directories once more. A removal restores those that it finds, and an
+/// attempt that lost its connection may have left directories with the time of its own changes. The content of files was
+/// compared before.
+fn renewing(request: &CopyRequest) -> CopyRequest {
+    CopyRequest { removal: Removal::Leave, compare_content: false, ..request.clone() }
 }
 
 /// Deletes before anything is copied.

@@ -38,7 +38,7 @@ fn attempts(
     carryover: &mut Carryover,
 ) -> Transfer {
     let began = Instant::now();
-    carryover.begun = false;
+    (carryover.begun, carryover.was_repeated) = (false, false);
     let mut connect = None;
     let mut machines = ReportMachines::default();
     let mut earlier: Option<RunSummary> = None;
@@ -115,6 +115,7 @@ fn attempts(
                 return transfer;
             }
         }
+        carryover.was_repeated = true;
         earlier_wire_bytes = transfer.wire_bytes;
         earlier = Some(transfer.summary);
     }

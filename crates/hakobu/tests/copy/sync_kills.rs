@@ -192,3 +192,35 @@ fn a_run_that_lost_its_connection_removes_what_it_may() {
         assert_same(&source, &target);
     }
 }
+
+/// A removal restores the time of each directory that it finds. A removal that was cut off has left the time of its changes.
+#[test]
+fn a_removal_that_lost_its_connection_leaves_no_time_of_its_own() {
+    if no_root() {
+        return;
+    }
+    const EXTRA: usize = 30_000;
+    let (host, place) = (Host::up(), place());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir_all(source.join("inner")).unwrap();
+    (0..3).for_each(|number| drop(file(&source.join(format!("inner/{number}")), 100)));
+    Copy::sync().args([contents(&source), target.clone().into()]).run_to(0);
+    (0..EXTRA).for_each(|number| fs::write(target.join(format!("inner/extra {number}")), "").unwrap());
+    let typed = [contents(&source), host.at(&target)];
+    let running =
+        Copy::sync().to(&host).options("--delete --max-delete 100% --retry-for 60s").args(typed).start();
+    let began = Instant::now();
+    while fs::read_dir(target.join("inner")).unwrap().count() > EXTRA {
+        assert!(began.elapsed() < PATIENCE, "nothing is removed");
+    }
+    kill_agents(&host);
+    let ran = running.end();
+    assert_eq!(ran.code, Some(0), "{}\n{:#}", ran.err, ran.report);
+    ran.says(&["trying again"]);
+    assert_same(&source, &target);
+    assert!(
+        ran.entries("deleted") <= EXTRA as u64 && ran.entries("unchanged") == 5,
+        "{:#}",
+        ran.report["entries"]
+    );
+}
