@@ -169,6 +169,25 @@ impl AttributeReader<'_> {
     }
 }
 
+impl ObjectExtended {
+    /// Returns true if the entry loses an access control list, so that its mode must not grant what the list denies. It
+    /// counts as having one unless its metadata shows that it has none.
+    pub(crate) fn loses_list(&self, detail: Detail) -> bool {
+        let has_list = match self {
+            Self::None => false,
+            Self::Inline(all) => all.as_ref().get(ACCESS_LIST).is_some(),
+            Self::Sidecar(name) => name.classes.contains(Classes::ACL),
+            Self::Malformed => true,
+        };
+        has_list && detail.missed.contains(Classes::ACL) && !detail.extended.contains(Classes::ACL)
+    }
+}
+
+/// Returns the mode bits that may remain without the access control list among some attributes.
+pub(crate) fn mode_without_lists(all: ExtendedRef<'_>) -> u32 {
+    all.get(ACCESS_LIST).map_or(0o7777, mode_without_list)
+}
+
 /// Returns those of some attributes that are of these classes.
 pub(crate) fn of_classes(all: Option<ExtendedRef<'_>>, classes: Classes) -> Result<Extended> {
     let mut some: Vec<_> = all

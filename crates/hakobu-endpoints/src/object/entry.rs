@@ -8,9 +8,10 @@ use crc_fast::CrcAlgorithm;
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::extended::{Classes, Extended, ExtendedRef, UNREADABLE};
+use hakobu_core::listing::Detail;
 
 use super::api::{ListedObject, ObjectHead, ObjectProperties, StoreLimits, StoredChecksum};
-use super::attributes::of_classes;
+use super::attributes::{mode_without_lists, of_classes};
 use super::content_mark::{head_mark, listed_mark};
 use super::metadata::content_type::content_type;
 use super::metadata::sidecar::{Sidecar, SidecarName};
@@ -54,12 +55,12 @@ pub(crate) fn implied_directory() -> EntryMetadata {
 
 /// Returns the entry of an object that was listed. Without metadata in listings, it is a file.
 ///
-/// `keep` are the classes of extended attributes that the listing is to show. If they are in a sidecar, it is returned: only
-/// its content shows the hash of some of them, and that they are there.
+/// If the extended attributes that the listing is to show are in a sidecar, it is returned: only its content shows the hash of
+/// some of them, that they are there, and the mode of an entry that loses its access control list.
 pub(crate) fn listed(
     limits: &StoreLimits,
     object: &ListedObject,
-    keep: Classes,
+    detail: Detail,
 ) -> (EntryMetadata, Option<SidecarName>) {
     let ListedObject { size_bytes, uploaded, .. } = *object;
     let content_mark = listed_mark(limits.convention, object);
@@ -68,12 +69,19 @@ pub(crate) fn listed(
             let checksum = object.checksum;
             let is_marker = object.key.ends_with('/');
             let entry = describe(limits, metadata, (size_bytes, checksum), uploaded, is_marker);
-            let extended = listed_hash(&entry.extended, keep);
-            let sidecar = match entry.extended {
-                ObjectExtended::Sidecar(name) if !keep.is_empty() => Some(name),
-                _ => None,
-            };
-            (EntryMetadata { extended, content_mark, ..entry.metadata }, sidecar)
+            let loses_list = entry.extended.loses_list(detail);
+            let (mut mode, mut extended) =
+                (entry.metadata.mode, listed_hash(&entry.extended, detail.extended));
+            let mut sidecar = None;
+            match entry.extended {
+                ObjectExtended::Inline(all) if loses_list => mode &= mode_without_lists(all.as_ref()),
+                ObjectExtended::Malformed if loses_list => extended = UNREADABLE,
+                ObjectExtended::Sidecar(name) if loses_list || !detail.extended.is_empty() => {
+                    sidecar = Some(name);
+                }
+                _ => {}
+            }
+            (EntryMetadata { mode, extended, content_mark, ..entry.metadata }, sidecar)
         }
         None => (EntryMetadata { content_mark, ..plain(EntryKind::File, size_bytes, uploaded) }, None),
     }

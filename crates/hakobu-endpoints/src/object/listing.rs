@@ -37,8 +37,8 @@ const HEADS_AT_ONCE: usize = 64;
 pub(crate) struct KeyLister<'a> {
     pub(crate) api: &'a dyn ObjectApi,
     pub(crate) root: &'a KeyRoot,
-    /// The classes of extended attributes that listings show, where they show any.
-    pub(crate) keep: Classes,
+    /// The detail that is asked for, where listings show any attributes.
+    pub(crate) detail: Detail,
     pub(crate) sidecars: &'a Sidecars,
     pub(crate) proof: SidecarProof,
     /// Returns the error for a directory that does not exist.
@@ -51,18 +51,17 @@ impl KeyLister<'_> {
         let (mut sidecars, mut referring) = (HashMap::new(), Vec::new());
         let mut entries = Vec::with_capacity(objects.len());
         for object in objects {
-            let (metadata, sidecar) = listed(self.api.limits(), object, self.keep);
+            let (metadata, sidecar) = listed(self.api.limits(), object, self.detail);
             if let Some(name) = sidecar {
                 sidecars.entry(name).or_insert(&object.key);
                 referring.push((entries.len(), &object.key, name));
             }
             entries.push(metadata);
         }
-        let reader = self.reader();
-        if sidecars.len() > 1 && self.proof != SidecarProof::Told {
+        if sidecars.len() > 1 {
             let sidecars: Vec<(SidecarName, &String)> = sidecars.into_iter().collect();
             for some in sidecars.chunks(HEADS_AT_ONCE) {
-                join_all(some.iter().map(|(name, key)| reader.prove(key, name))).await;
+                join_all(some.iter().map(|(name, key)| self.read_ahead(key, name))).await;
             }
         }
         // Errors are those of the entries.
@@ -79,10 +78,27 @@ impl KeyLister<'_> {
         AttributeReader { api, root, sidecars, proof }
     }
 
+    /// Reads a sidecar, if the entries that refer to it need that. Errors come again when it is needed.
+    async fn read_ahead(&self, key: &str, name: &SidecarName) {
+        let reader = self.reader();
+        if self.proof != SidecarProof::Told {
+            let _ = reader.prove(key, name).await;
+        } else if ObjectExtended::Sidecar(*name).loses_list(self.detail) {
+            let _ = self.sidecars.read(self.api, self.root, key, name).await;
+        }
+    }
+
     /// Adds what the listing shows of the extended attributes of the object at a key.
     async fn show(&self, of: (&str, &ObjectExtended), metadata: &mut EntryMetadata) -> Result<()> {
-        let detail = Detail { extended: self.keep, ..Detail::default() };
-        self.reader().show(of, detail, metadata).await
+        let loses_list = of.1.loses_list(self.detail);
+        let missed = if loses_list { Classes::ACL } else { Classes::NONE };
+        let detail = Detail { extended: self.detail.extended, missed, ..Detail::default() };
+        self.reader().show(of, detail, metadata).await?;
+        if loses_list {
+            // To count what entries lose that stay as they are would take a request for each.
+            metadata.missed = false;
+        }
+        Ok(())
     }
 
     /// Lists a directory from `after` on: as many keys as `entries`, unless it ends before. Includes complete listings

@@ -342,6 +342,68 @@ fn a_target_shows_what_it_has_lost_and_takes_it_again() {
     }
 }
 
+/// Returns an access control list: a user and the owning group may read, and the mask allows writing as well.
+fn access_list() -> Vec<u8> {
+    let entry = |tag: u16, bits: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let others = [(1, 7, u32::MAX), (2, 4, 1000), (4, 4, u32::MAX), (16, 6, u32::MAX), (32, 5, u32::MAX)];
+    others
+        .iter()
+        .fold(2_u32.to_le_bytes().to_vec(), |list, (tag, bits, id)| [list, entry(*tag, *bits, *id)].concat())
+}
+
+#[test]
+fn a_lost_access_control_list_leaves_a_mode_that_grants_no_more() {
+    for bucket in [MemoryBucket::new(1000), MemoryBucket::without_order(1000)] {
+        let shows_all = bucket.limits().lists_metadata;
+        let mut all = InMemory::of(bucket, "", &Grant::everything());
+        let list = (b"system.posix_acl_access".to_vec(), access_list());
+        let inline = Extended::new(ALL, &mut [list.clone()]).unwrap();
+        let large = Extended::new(ALL, &mut [list, (b"user.a".to_vec(), vec![1; 19_000])]).unwrap();
+        let mut entries = Vec::new();
+        for (name, directory, extended) in
+            [("a", "da", &inline), ("b", "db", &large), ("c", "dc", &extended(9))]
+        {
+            all.store(&[(name, b"x", Some(extended))], Vec::new());
+            let (path, extended) = (path(directory), Some(extended.clone()));
+            all.change(vec![
+                Change::Attributes {
+                    path: crate::attributes::path(name),
+                    attributes: attributes(0o765),
+                    extended: extended.clone(),
+                },
+                Change::Directory { path, attributes: attributes(0o765), extended },
+            ]);
+            entries.extend([name, directory]);
+        }
+        let source = all.source("");
+        let mut lane = source.open_source_lane(0).unwrap();
+        let detail = Detail { missed: Classes::ACL, ..Detail::default() };
+        let expected = |name: &str| if name.ends_with('c') { 0o765 } else { 0o744 };
+        for name in &entries {
+            let stat = SourceOp::Stat { root: 0, path: path(name), detail };
+            let Ok(SourceOutcome::Stat(Some(found))) = ask(&mut *lane, stat) else { panic!() };
+            assert_eq!(found.mode, expected(name), "{name}");
+        }
+        if !shows_all {
+            continue;
+        }
+        let directories = vec![EntryPath::root()];
+        let list = SourceOp::List { root: 0, directories, budget: 0, detail };
+        let Ok(SourceOutcome::Listed(mut listed)) = ask(&mut *lane, list) else { panic!() };
+        let page = SourceOp::Page { root: 0, directory: EntryPath::root(), from: None, entries: 100, detail };
+        let Ok(SourceOutcome::Page(page)) = ask(&mut *lane, page) else { panic!() };
+        for listing in [listed.swap_remove(0).result.unwrap(), page.listing] {
+            assert_eq!(listing.len(), entries.len());
+            for index in 0..listing.len() {
+                let name = std::str::from_utf8(listing.name(index)).unwrap();
+                assert_eq!(listing.metadata(index).mode, expected(name), "{name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_sidecar_counts_only_for_what_is_below_its_directory() {
     let large = extended(9000);

@@ -204,7 +204,7 @@ impl AzureLane {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::extended::Classes;
+    use hakobu_core::listing::Detail;
 
     use super::*;
     use crate::object::entry::listed;
@@ -248,7 +248,7 @@ mod tests {
             ..ListedObject::default()
         };
         let inode = |md5| {
-            let listed = listed(&LIMITS, &object("a", md5), Classes::NONE);
+            let listed = listed(&LIMITS, &object("a", md5), Detail::default());
             listed.0.inode.expect("the metadata names one")
         };
         assert_eq!((inode(None), inode(Some(1))), (inode(None), inode(Some(1))));

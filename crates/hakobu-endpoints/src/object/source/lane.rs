@@ -72,7 +72,7 @@ impl ObjectReader {
         Ok(KeyLister {
             api: &*self.api,
             root: self.root(root)?,
-            keep: detail.extended,
+            detail,
             sidecars: self.attributes(root)?.sidecars,
             proof: proof_of(detail),
             missing: || vanished("listing"),

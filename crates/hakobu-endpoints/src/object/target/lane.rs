@@ -140,7 +140,7 @@ impl ObjectWriter {
         KeyLister {
             api: &*self.api,
             root: &self.root,
-            keep: detail.extended,
+            detail,
             sidecars: &self.sidecars,
             proof: SidecarProof::Kept,
             missing: || missing("listing"),
