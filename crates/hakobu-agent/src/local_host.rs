@@ -84,8 +84,8 @@ pub struct LocalHost {
 /// A target that is served to an engine on another host.
 struct ServedTarget {
     session: Arc<TargetSession>,
-    /// Accepts or makes connections, and checks that they are alive.
-    acceptor: JoinHandle<()>,
+    /// Accepts or makes connections, and checks that they are alive. `None` if the first connections failed.
+    acceptor: Option<JoinHandle<()>>,
     /// Wakes the acceptor if it waits at a port.
     alarm: Option<Alarm>,
 }
@@ -213,12 +213,20 @@ impl LocalHost {
                 std::thread::spawn(move || shared.accept(&listener))
             }
             ConnectMode::Dial { addresses, port } => {
-                let address = session.dial(addresses, *port, request.lanes)?;
+                let address = match session.dial(addresses, *port, request.lanes) {
+                    Ok(address) => address,
+                    Err(error) => {
+                        // The connections that were made would keep the lock from the next attempt to connect.
+                        self.serving = Some(ServedTarget { session, acceptor: None, alarm });
+                        self.end_serving();
+                        return Err(error);
+                    }
+                };
                 let further = request.lanes_max.min(CONNECTIONS_MAX).saturating_sub(request.lanes);
                 std::thread::spawn(move || shared.dial_further(address, further))
             }
         };
-        self.serving = Some(ServedTarget { session, acceptor, alarm });
+        self.serving = Some(ServedTarget { session, acceptor: Some(acceptor), alarm });
         Ok(capabilities)
     }
 
@@ -258,8 +266,10 @@ impl LocalHost {
         self.stop.interrupt();
         session.strangers.dismiss();
         drop(alarm);
-        acceptor.thread().unpark();
-        let _ = acceptor.join();
+        if let Some(acceptor) = acceptor {
+            acceptor.thread().unpark();
+            let _ = acceptor.join();
+        }
         session.strangers.dismiss();
         let deadline = Instant::now() + FAREWELL_LIMIT;
         while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
@@ -563,6 +573,10 @@ impl TargetSession {
 
     fn meet(&self, stream: socket2::Socket) {
         let Ok(number) = self.strangers.enter(&stream) else { return };
+        // The end of the session dismisses those that have entered before it.
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
         let connection = Connection::server(stream, &self.identity, self.peer, self.cipher, HANDSHAKE_LIMIT);
         self.strangers.leave(number);
         // A stranger at the port is not an error of the session.

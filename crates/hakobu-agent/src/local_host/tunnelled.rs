@@ -24,12 +24,18 @@ impl LocalHost {
     ) -> Result<(Capabilities, impl Fn(Socket) + Send + Sync + use<>)> {
         let (session, capabilities) = self.hold(request)?;
         session.clone().start(first);
-        let (watched, brought) = (session.clone(), session.clone());
+        // A tunnel that is still being opened must not keep the lock of a session that has ended.
+        let (watched, brought) = (session.clone(), Arc::downgrade(&session));
         let acceptor = std::thread::spawn(move || {
             watched.watch(None);
         });
-        self.serving = Some(ServedTarget { session, acceptor, alarm: None });
-        Ok((capabilities, move |socket| brought.clone().start(socket)))
+        self.serving = Some(ServedTarget { session, acceptor: Some(acceptor), alarm: None });
+        let bring = move |socket| {
+            if let Some(session) = brought.upgrade() {
+                session.start(socket);
+            }
+        };
+        Ok((capabilities, bring))
     }
 
     /// Makes the engine's first connection as [`LocalHost::connect`] does, over this socket. Further connections use sockets

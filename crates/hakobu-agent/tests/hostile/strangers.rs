@@ -1,16 +1,18 @@
 //! Tests that clients without the key, or that send nothing, cannot block the port for others.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
 use hakobu_agent::local_host::LocalHost;
+use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::Classes;
 use hakobu_core::path::EntryPath;
 use hakobu_net::connection::{Connection, Fingerprint, TlsIdentity};
 use hakobu_net::stop::StopHandle;
-use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectMode, ConnectRequest};
+use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectMode, ConnectRequest, ServeRequest};
 use hakobu_proto::data::{self, kind};
+use socket2::{Domain, Socket, Type};
 
 use crate::bench::{PATIENCE, Peer, Session, eventually, grant};
 
@@ -19,7 +21,7 @@ fn is_sent_away(socket: &mut TcpStream) -> bool {
     match socket.read(&mut [0; 64]) {
         Ok(0) => true,
         Ok(_) => false,
-        Err(error) => error.kind() != ErrorKind::WouldBlock,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
     }
 }
 
@@ -133,5 +135,32 @@ fn nobody_but_strangers_at_the_engines_port() {
         lanes_max: 1,
     };
     let error = engine.connect(&request).unwrap_err();
-    assert_eq!(error.kind, hakobu_core::error::ErrorKind::TimedOut);
+    assert_eq!(error.kind, ErrorKind::TimedOut);
+}
+
+/// Some connections are made before one fails, as on a busy line. Those that were made end with the attempt: the next way to
+/// connect takes the lock of the same job.
+#[test]
+fn a_failed_attempt_to_dial_leaves_the_lock_free() {
+    let target = tempfile::tempdir().unwrap();
+    // The system completes one connection that nobody accepts, and no further one.
+    let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    full.listen(0).unwrap();
+    let port = full.local_addr().unwrap().as_socket().unwrap().port();
+    let mut side = LocalHost::with_identity(StopHandle::default()).unwrap();
+    let mut request = ServeRequest {
+        job: *b"dials and fails.",
+        root: target.path().as_os_str().as_encoded_bytes().to_vec(),
+        grant: grant(),
+        peer: [7; 32],
+        cipher: Cipher::Aes128Gcm,
+        way: ConnectMode::Dial { addresses: vec!["127.0.0.1".into()], port },
+        lanes: 2,
+        lanes_max: 2,
+    };
+    assert_eq!(side.serve(&request).unwrap_err().kind, ErrorKind::TimedOut);
+    side.listen(Some("127.0.0.1"), None).unwrap();
+    request.way = ConnectMode::Accept;
+    side.serve(&request).unwrap();
 }
