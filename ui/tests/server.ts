@@ -32,7 +32,8 @@ export async function start(): Promise<() => void> {
   mkdirSync(folder, { recursive: true })
   const data = join(folder, 'data')
   if (FAILURES > 0) execFileSync(FILL, [data, String(FAILURES)], { stdio: 'pipe' })
-  const server = launch(folder, 20_000 + (process.pid % 20_000))
+  // Below the ports of outgoing connections, as all ports of the tests: a page that connects again may take one of those.
+  const server = launch(folder, 20_000 + (process.pid % 6_000))
   const stop = () => {
     server.kill('SIGTERM')
     rmSync(folder, { recursive: true, force: true })

@@ -149,7 +149,7 @@ fn silence_and_endless_answers_hold_nobody() {
 
 #[test]
 fn nobody_listens() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = hakobu_testkit::free_port::free_port().unwrap();
     let error = run(async {
         let sender = WebhookSender::new(patient(2)).unwrap();
         sender.send(&format!("http://127.0.0.1:{port}/"), None, &notification(), || 0).await.unwrap_err()

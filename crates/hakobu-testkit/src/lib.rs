@@ -8,6 +8,7 @@ pub mod conformance;
 pub mod devices;
 pub mod faults;
 pub mod file_difference;
+pub mod free_port;
 pub mod http;
 pub mod immutable;
 pub mod link;

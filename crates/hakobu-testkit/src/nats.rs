@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::free_port::free_port;
 use crate::stores::installed;
 
 /// As `need_stores` installs it.
@@ -179,14 +180,6 @@ impl Drop for NatsServer {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Returns a port of loopback that nobody uses.
-///
-/// # Errors
-/// Those of the system.
-pub fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use crate::free_port::free_port;
 
 /// The folder with Debian's versions.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -100,7 +102,7 @@ impl PostgresServer {
         let mut server = Self { folder, programs, netns, address, port: 0, process, databases };
         let mut last = io::Error::other("not tried");
         for _ in 0..START_TRIES {
-            server.port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+            server.port = free_port()?;
             match server.resume() {
                 Ok(()) => return Ok(server),
                 Err(error) => last = error,

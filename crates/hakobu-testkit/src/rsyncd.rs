@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::free_port::free_port;
 use crate::sshd::descendants;
 
 /// The time limit until it listens.
@@ -91,7 +92,7 @@ impl Rsyncd {
 
     fn try_start(place: DaemonAddress<'_>, modules: &[Module<'_>]) -> io::Result<Self> {
         let directory = TempDir::with_prefix("rsyncd.")?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = free_port()?;
         let at = directory.path();
         fs::write(at.join("secrets"), "joe:sesame\n")?;
         fs::set_permissions(at.join("secrets"), fs::Permissions::from_mode(0o600))?;

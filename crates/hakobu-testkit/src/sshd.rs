@@ -13,7 +13,7 @@ mod users;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -192,7 +192,7 @@ fn free_port(options: &SshdOptions) -> io::Result<u16> {
     if options.netns.is_some() {
         return Ok(2222);
     }
-    Ok(TcpListener::bind((options.address, 0))?.local_addr()?.port())
+    crate::free_port::free_port_of(options.address)
 }
 
 /// Starts sshd in its own process group, with its mounts and in its namespace.

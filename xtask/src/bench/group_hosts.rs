@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hakobu_core::shell::quote;
+use hakobu_testkit::free_port::free_port;
 use hakobu_testkit::link::LinkSettings;
 use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::Sshd;
@@ -85,7 +86,7 @@ impl GroupHosts {
     /// Returns an error if there is none.
     pub fn free_port(&self) -> Result<u16> {
         // Almost nothing listens in the bench's own namespaces, so a port that is free here is free there too.
-        Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+        Ok(free_port()?)
     }
 
     /// Returns a command line on the local host, with its environment except for the paths.

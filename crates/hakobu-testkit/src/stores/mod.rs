@@ -11,7 +11,7 @@ mod versitygw;
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 use program::StoreCommand;
 pub(crate) use program::installed;
 use tempfile::TempDir;
+
+use crate::free_port::free_port;
 
 /// The time limit until it answers.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -119,7 +121,7 @@ impl StoreServer {
         for _ in 0..START_TRIES {
             let folder = TempDir::with_prefix("store.")?;
             fs::create_dir(folder.path().join("data"))?;
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+            let port = free_port()?;
             let process = spawn(&command(&folder.path().join("data"), port)?, folder.path())?;
             let endpoint = format!("http://127.0.0.1:{port}");
             let mut server = Self { process, folder, endpoint, access_key, secret_key, buckets };

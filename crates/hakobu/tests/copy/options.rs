@@ -55,7 +55,7 @@ fn every_option_that_changes_the_way_still_copies() {
 fn one_port_is_enough() {
     let (place, host) = (place(), Host::up());
     let source = tree(&place.path().join("source"));
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = hakobu_testkit::free_port::free_port().unwrap();
     let options = format!("--why --lanes 4 --data-port {free} --data-address 127.0.0.1");
     let target = place.path().join("target");
     let ran = Copy::new().to(&host).options(&options).arg(contents(&source)).arg(host.at(&target)).run_to(0);

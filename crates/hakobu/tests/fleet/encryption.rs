@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hakobu_testkit::nats::{NatsServer, free_port};
+use hakobu_testkit::free_port::free_port;
+use hakobu_testkit::nats::NatsServer;
 use hakobu_testkit::postgres::{PostgresOptions, PostgresServer};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,10 +1,11 @@
 //! Logs as JSON, health and readiness over HTTP: for those who watch the processes of a fleet.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
+use hakobu_testkit::free_port::free_port;
 use hakobu_testkit::nats::{NatsConfiguration, NatsServer};
 use hakobu_testkit::postgres::PostgresServer;
 use rustix::process::Signal;
@@ -38,7 +39,7 @@ pub fn ask_json(address: SocketAddr, path: &str) -> (u16, Value) {
 
 /// Returns an address of this machine that nobody uses.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()))
 }
 
 /// Checks that each line of a log has exactly these members besides those that all have. Returns the messages.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use hakobu_testkit::free_port::free_port;
 use tempfile::TempDir;
 
 use crate::processes::{HAKOBU, SOON, TestProcess, wait_until};
@@ -21,11 +22,6 @@ struct SlurmCluster {
     place: TempDir,
 }
 
-/// Returns ports that are free now.
-fn free_ports() -> [u16; 2] {
-    [(), ()].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
-}
-
 impl SlurmCluster {
     fn start() -> Self {
         let place = TempDir::with_prefix_in("hakobu-slurm.", "/dev/shm").unwrap();
@@ -33,7 +29,7 @@ impl SlurmCluster {
         for folder in ["state", "spool"] {
             fs::create_dir(place.path().join(folder)).unwrap();
         }
-        let [controller, node] = free_ports();
+        let (controller, node) = (free_port().unwrap(), free_port().unwrap());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host = host.split('.').next().unwrap();
         let (socket, state, spool) = (path("munge.socket"), path("state"), path("spool"));

@@ -21,6 +21,7 @@ pub mod command;
 pub mod faults;
 pub mod file_system;
 pub mod fleet;
+mod free_port;
 pub mod fuse;
 pub mod hosts;
 pub mod leftovers;

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
+use super::super::free_port::free_port;
 use super::super::object_store::installed;
 use super::super::watched_process::WatchedProcess;
 
@@ -30,7 +31,7 @@ impl TortureNats {
     /// Starts the server with its files in a folder.
     pub(super) fn start(folder: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = free_port()?;
         let text = format!(
             "server_name: torture\nlisten: \"127.0.0.1:{port}\"\n\
              jetstream {{ store_dir: \"{}\", sync_interval: always, max_file_store: 1GB, max_memory_store: 0 }}\n",

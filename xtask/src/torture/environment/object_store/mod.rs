@@ -13,7 +13,7 @@ mod trouble;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -27,6 +27,8 @@ pub(super) use kind::installed;
 use kind::{ACCESS_KEY, BUCKET, SECRET_KEY};
 pub use proxy::StoreProxy;
 pub use trouble::StoreTrouble;
+
+use super::free_port::free_port;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Runs the server until standard input ends, which it does with the process that started it.
@@ -55,7 +57,7 @@ impl TortureStore {
         fs::create_dir_all(folder.join("data").join(BUCKET))?;
         // Another process may take a free port before the server does.
         for _ in 0..5 {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+            let port = free_port()?;
             let proxy = StoreProxy::start(port)?;
             let process = spawn(kind, &folder, port, proxy.port())?;
             let mut store = Self { kind, process, folder: folder.clone(), port, proxy };
