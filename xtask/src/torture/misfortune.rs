@@ -1,7 +1,7 @@
 //! Chooses the fault of a step. The effects of faults are in [`environment`](super::environment). To add one, implement
 //! it there and choose it here.
 
-use super::environment::faults::{Fault, INJECTED, Process, Trigger};
+use super::environment::faults::{CONNECT, CONNECT_ERRORS, Fault, INJECTED, Process, Trigger};
 use super::environment::object_store::TortureStoreKind;
 use super::file_systems::HistorySetting;
 use super::rng::Rng;
@@ -34,7 +34,7 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
     let when = match trigger(rng, setting) {
         // Nobody looks into a store meanwhile.
         Trigger::DraftAppears if target_is_store => Trigger::AfterMs(20),
-        Trigger::BytesArrived(_) | Trigger::EntriesArrived(_)
+        Trigger::BytesArrived(_) | Trigger::EntriesArrived(_) | Trigger::EntriesLeft(_)
             if target_is_store && setting.target_store() != Some(TortureStoreKind::Versitygw) =>
         {
             Trigger::AfterMs(rng.pick(&[10, 20, 30, 60]))
@@ -61,9 +61,17 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
         15 if !target_is_store => Fault::TargetDirectoryRemoved { seed, when },
         16..19 if setting.may_lose_power() && !from_store => Fault::PowerCut { when },
         _ => {
-            let (calls, errors) = INJECTED[rng.below(INJECTED.len() as u64) as usize];
+            let has_agents = !remote_hosts.is_empty() && !setting.route.is_sftp();
+            // A thread connects a few times only: first a UDP socket that finds its own address, then once for each lane.
+            let (calls, errors, nths) = match has_agents && rng.percent(20) {
+                true => (CONNECT, &CONNECT_ERRORS[..], &[1, 2, 3, 4][..]),
+                false => {
+                    let (calls, errors) = INJECTED[rng.below(INJECTED.len() as u64) as usize];
+                    (calls, errors, &[1, 2, 3, 5, 8, 12, 20, 40][..])
+                }
+            };
             let process = match remote_hosts.first() {
-                Some(host) if rng.percent(50) && !setting.route.is_sftp() => Process::Agent(*host),
+                Some(host) if rng.percent(50) && has_agents => Process::Agent(*host),
                 _ => Process::Controller,
             };
             let errno = rng.pick(errors);
@@ -71,7 +79,7 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
                 process,
                 calls: calls.to_owned(),
                 errno: errno.to_owned(),
-                nth: rng.pick(&[1, 2, 3, 5, 8, 12, 20, 40]),
+                nth: rng.pick(nths),
                 // No signal interrupts every call.
                 from_then_on: rng.percent(45) && errno != "EINTR",
             }
@@ -83,10 +91,11 @@ pub fn random(rng: &mut Rng, setting: &HistorySetting, from_store: bool) -> Faul
 fn trigger(rng: &mut Rng, setting: &HistorySetting) -> Trigger {
     let moments: &[u64] =
         if setting.route.is_remote() { &[100, 300, 500, 700, 1000] } else { &[0, 1, 2, 3, 5, 8, 15] };
-    match rng.below(8) {
+    match rng.below(9) {
         0 | 1 => Trigger::DraftAppears,
         2 => Trigger::BytesArrived(rng.pick(&[1, 1, 100_000, 1_000_000])),
         3 | 4 => Trigger::EntriesArrived(rng.pick(&[1, 1, 3, 10])),
+        5 => Trigger::EntriesLeft(rng.pick(&[1, 1, 3])),
         _ => Trigger::AfterMs(rng.pick(moments)),
     }
 }

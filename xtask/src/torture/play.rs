@@ -568,6 +568,13 @@ impl PlayState<'_> {
             step.in_place || matches!(step.shape, Shape::OneFile(_)) && step.verb == StepVerb::Sync;
         let mixes = in_place && ran.code != Some(0);
         let mut wrong = check::after_fault(&promise, &scope.before, &after, touched, mixes);
+        let must_end_well = step.fault.as_ref().is_some_and(Fault::is_bypassed)
+            && !self.history.setting.spoils_reading()
+            && !self.history.setting.spoils_writing()
+            && self.outlook(scope)?.is_none();
+        if must_end_well {
+            wrong.extend(code_as_promised(ran, &self.codes(scope, &after, &promise)));
+        }
         if ran.code == Some(0) && touched.is_empty() {
             // Nothing has failed, so nothing may be missing except for reported losses.
             let mut promise = promise;

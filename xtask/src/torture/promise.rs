@@ -89,6 +89,7 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, c
     };
     builder.bring_over();
     builder.remove();
+    builder.leave_open();
     builder.link();
     builder.promise
 }
@@ -154,14 +155,14 @@ impl PromiseBuilder<'_> {
             self.promise.entries.insert(path.clone(), expected);
             self.brought.insert(path.clone());
         }
-        self.leave_open();
     }
 
-    /// Allows a store's directories to keep their attributes if something has failed: the next run sets them, when all in
-    /// them has been examined.
+    /// Allows a store's directories to keep their attributes if something has failed: a run without failures sets them,
+    /// when all in them has been examined.
     fn leave_open(&mut self) {
         let is_store = self.able.keys[1].is_some();
-        if !is_store || self.code != Some(3) || self.promise.vague.is_empty() {
+        let may_have_failed = self.failed > 0 || !self.promise.vague.is_empty();
+        if !is_store || self.code != Some(3) || !may_have_failed {
             return;
         }
         for (path, expected) in &mut self.promise.entries {
@@ -180,6 +181,10 @@ impl PromiseBuilder<'_> {
         expected.entry.xattrs.retain(|name, _| self.able.has_attribute(name));
         // Without its access control list an entry may grant fewer permissions, but never more.
         expected.free.narrower = entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
+        let list = entry.xattrs.get(&Name(b"system.posix_acl_access".to_vec()));
+        if let Some(list) = list.filter(|_| !self.able.acls && !self.step.is_without("acl")) {
+            expected.entry.mode &= permitted_without(list);
+        }
         if !self.able.fits(entry) {
             // Attributes that do not fit are a loss or a failure. Which of them is affected first is not promised.
             expected.free.xattrs = true;
@@ -567,6 +572,19 @@ fn is_proven(entry: &SeenEntry, there: &SeenEntry) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns the mode bits that a file may have without its access control list. The owning group may hold users that the list
+/// names, and whoever it names may fall under the others: they must not gain anything.
+fn permitted_without(list: &[u8]) -> u32 {
+    let entries = list.get(4..).unwrap_or_default().chunks_exact(8);
+    let entries: Vec<(u8, u32)> = entries.map(|entry| (entry[0], u32::from(entry[2]))).collect();
+    let least =
+        |tag: u8| entries.iter().filter(|(other, _)| *other == tag).fold(7, |all, (_, bits)| all & bits);
+    let (users, owning_group, groups, mask) = (least(0x02), least(0x04), least(0x08), least(0x10));
+    // Nobody is named without a mask.
+    let named = if entries.iter().any(|(tag, _)| matches!(tag, 0x02 | 0x08)) { mask } else { 7 };
+    0o7700 | (owning_group & users & mask) << 3 | (users & groups & named)
 }
 
 /// Returns a path and its parent directories, up to the root.

@@ -6,10 +6,13 @@ use super::abilities::Abilities;
 use super::check::{self, Proof, Violation};
 use super::environment::faults::{Fault, Process, Trigger};
 use super::environment::hosts::TestHost;
+use super::environment::object_store::TortureStoreKind;
 use super::file_systems::{self, HistorySetting};
 use super::generate::{self, Limits};
 use super::history::{self, History, HistoryEvent};
-use super::model::{Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode};
+use super::model::{
+    Attribute, AttributeValue, Content, FileExtent, Fill, ModelTree, Name, NodeKind, Time, TreeNode,
+};
 use super::play::HistoryFailure;
 use super::promise;
 use super::realize::realize;
@@ -160,6 +163,42 @@ fn a_time_out_of_range_is_equal_to_the_nearest_one() {
         Abilities { seen_step_ns: 1_000_000_000, seen_early_step_ns: 1_000_000_000, ..Abilities::default() };
     assert!(!is_left_alone(&able));
     assert!(is_left_alone(&Route::PushSftp.limit(able)));
+}
+
+#[test]
+fn a_failure_leaves_directories_of_a_store_as_they_are_and_nowhere_else() {
+    let folder = Folder::new("open");
+    let directory = |path: &[u8], s| TreeNode { mtime: Time { s, ns: 0 }, ..node(path, NodeKind::Directory) };
+    let source = snapshot(&folder, "source", vec![directory(b"a", 5), directory(b"b", 2)]);
+    let in_the_way = snapshot(&folder, "other", vec![file(b"a", 5), directory(b"b", 1)]);
+    let alike = snapshot(&folder, "alike", vec![directory(b"a", 5), directory(b"b", 1)]);
+    let step = Step::plain(StepVerb::Copy, Shape::Contents);
+    let may_stay = |target: &Snapshot, keys, code| {
+        let able = Abilities { keys: [None, keys], ..Abilities::default() };
+        promise::of(&step, &source, target, &able, Some(code)).entries[&Name(b"b".to_vec())].free.mtime
+    };
+    let store = Some(TortureStoreKind::Versitygw);
+    assert!(may_stay(&in_the_way, store, 3));
+    assert!(!may_stay(&in_the_way, None, 3) && !may_stay(&alike, store, 0) && !may_stay(&alike, store, 3));
+}
+
+#[test]
+fn a_lost_access_list_leaves_a_mode_that_grants_no_more() {
+    let entry = |tag: u8, bits: u8, id: u32| [&[tag, 0, bits, 0], &id.to_le_bytes()[..]].concat();
+    let list = [(1, 7, u32::MAX), (2, 4, 1000), (4, 6, u32::MAX), (16, 6, u32::MAX), (32, 5, u32::MAX)]
+        .iter()
+        .fold(2_u32.to_le_bytes().to_vec(), |list, (tag, bits, id)| [list, entry(*tag, *bits, *id)].concat());
+    let folder = Folder::new("list");
+    let name = Name(b"system.posix_acl_access".to_vec());
+    let list = Attribute { name, value: AttributeValue::Text(Name(list)) };
+    let listed = TreeNode { mode: 0o765, attributes: vec![list], ..file(b"a", 5) };
+    let source = snapshot(&folder, "source", vec![listed]);
+    let step = Step::plain(StepVerb::Copy, Shape::Contents);
+    let mode = |acls| {
+        let able = Abilities { acls, ..Abilities::default() };
+        promise::of(&step, &source, &Snapshot::new(), &able, Some(0)).entries[&Name(b"a".to_vec())].entry.mode
+    };
+    assert_eq!((mode(true), mode(false)), (0o765, 0o744));
 }
 
 #[test]

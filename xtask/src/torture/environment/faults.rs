@@ -19,6 +19,8 @@ pub enum Trigger {
     BytesArrived(u64),
     /// As soon as there are this many entries more below the target than at the start.
     EntriesArrived(u64),
+    /// As soon as there are this many entries fewer below the target than there were before: a removal is under way.
+    EntriesLeft(u64),
 }
 
 /// A process of a run.
@@ -170,18 +172,11 @@ impl Fault {
         matches!(self, Self::Kill { .. } | Self::KillAll { .. } | Self::PowerCut { .. })
     }
 
-    /// Returns true for faults that need not affect the result, since the run continues or resumes by itself.
+    /// Returns true for faults that must not affect the result: one of two hosts cannot connect to the other, which then
+    /// has to connect.
     #[must_use]
-    pub fn passes(&self) -> bool {
-        match self {
-            Self::StopFor { .. }
-            | Self::LinkDown { .. }
-            | Self::StoreTrouble { .. }
-            | Self::StoreKilled { .. } => true,
-            Self::Kill { process, .. } => *process != Process::Controller,
-            Self::Inject { errno, .. } => errno == "EINTR",
-            _ => false,
-        }
+    pub fn is_bypassed(&self) -> bool {
+        matches!(self, Self::Inject { calls, .. } if calls == CONNECT)
     }
 
     /// Returns true for faults that may lose both ends of a transfer at once.
@@ -216,6 +211,11 @@ impl Fault {
         }
     }
 }
+
+/// The system call that begins a connection. A run between two hosts begins several.
+pub const CONNECT: &str = "connect";
+/// The errors of [`CONNECT`].
+pub const CONNECT_ERRORS: [&str; 2] = ["ETIMEDOUT", "ECONNREFUSED"];
 
 /// System calls worth failing, in groups, and the errors of each group. A question mark before a name makes strace
 /// ignore it if the machine's architecture lacks the call.

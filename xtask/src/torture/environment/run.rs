@@ -120,6 +120,8 @@ struct FaultyRun<'f> {
     begun: Instant,
     /// The number of bytes and entries below the target at the start.
     at_start: (u64, u64),
+    /// The largest number of entries below the target that was seen.
+    most_entries: u64,
     pending: Option<Trigger>,
     undo: Option<(Instant, FaultReversal)>,
     meddler: Option<(Arc<AtomicBool>, JoinHandle<Vec<PathBuf>>)>,
@@ -159,6 +161,7 @@ impl<'f> FaultyRun<'f> {
             variable: format!("{VARIABLE}={name}"),
             begun: Instant::now(),
             at_start,
+            most_entries: at_start.1,
             pending: fault.and_then(Fault::trigger),
             undo: None,
             meddler: None,
@@ -201,7 +204,9 @@ impl<'f> FaultyRun<'f> {
             if self.undo.as_ref().is_some_and(|(at, _)| *at <= Instant::now()) {
                 self.take_back(around);
             }
-            if self.pending.is_some_and(|trigger| self.fires(trigger, around)) {
+            if let Some(trigger) = self.pending
+                && self.fires(trigger, around)
+            {
                 self.pending = None;
                 if let Some(fault) = self.fault {
                     self.ran.took_place = self.act(fault, around)?;
@@ -212,7 +217,7 @@ impl<'f> FaultyRun<'f> {
         Ok(())
     }
 
-    fn fires(&self, trigger: Trigger, around: &Surroundings<'_>) -> bool {
+    fn fires(&mut self, trigger: Trigger, around: &Surroundings<'_>) -> bool {
         match (trigger, around.target) {
             (Trigger::AfterMs(ms), _) => self.begun.elapsed() >= Duration::from_millis(ms),
             (_, None) => false,
@@ -222,6 +227,11 @@ impl<'f> FaultyRun<'f> {
             (Trigger::BytesArrived(bytes), Some(target)) => measure(target).0 >= self.at_start.0 + bytes,
             (Trigger::EntriesArrived(entries), Some(target)) => {
                 measure(target).1 >= self.at_start.1 + entries
+            }
+            (Trigger::EntriesLeft(entries), Some(target)) => {
+                let now = measure(target).1;
+                self.most_entries = self.most_entries.max(now);
+                self.most_entries >= now + entries
             }
         }
     }

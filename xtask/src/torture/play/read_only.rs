@@ -42,6 +42,13 @@ impl PlayState<'_> {
         // behind FUSE has no hard links, which a verification does not do.
         let untried =
             !self.able.hard_links && source.values().any(|entry| entry.is_file() && entry.links > 1);
+        // Where inodes are doubtful, names of one file at the target that are several files at the source may be reported.
+        let is_joined = |path: &Name| {
+            let (Some(there), Some(entry)) = (target.get(path), source.get(path)) else { return false };
+            let others = target.iter().filter(|(_, other)| there.links > 1 && other.inode == there.inode);
+            let mut sources = others.filter_map(|(other, _)| source.get(other));
+            !self.able.tells_all_names() && sources.any(|other| other.inode != entry.inode)
+        };
         // Programs behind FUSE may report wrong fractions before 1970, so these times are compared in whole seconds.
         let is_early = |path: &Name| {
             let of = |side: &Snapshot| side.get(path).map_or(0, |entry| entry.mtime.s);
@@ -64,7 +71,7 @@ impl PlayState<'_> {
                 || attributes && is_bare(path)
                 || close
                 || word == "links" && (untried || is_kin(path))
-                || word == "links" && lies
+                || word == "links" && (lies || is_joined(path))
                 || hidden(path)
                 || large.contains(path) && matches!(word, "xattr" | "mode")
                 || self.able.loose && attributes
@@ -110,7 +117,7 @@ impl PlayState<'_> {
             }
             // Attributes that the target cannot hold are not compared, and are reported as such.
             (true, _) if unheld => [0, 3, 4].into(),
-            (true, _) if says_links && (lies || is_in_store) => [4].into(),
+            (true, _) if says_links && (lies || is_in_store || target.keys().any(is_joined)) => [4].into(),
             (true, false) => [0].into(),
             (true, true) => [3].into(),
             (false, _) => [4].into(),

@@ -49,6 +49,7 @@ impl PlayState<'_> {
         if !wrong.is_empty() {
             return Ok(Some((wrong, ran.to_string())));
         }
-        self.sidecar_lost(scope, after)
+        // After a failure, a store's directories keep their attributes, lost or not.
+        if ran.code == Some(0) { self.sidecar_lost(scope, after) } else { Ok(None) }
     }
 }
