@@ -47,7 +47,7 @@ impl NatsRun {
         let folder = tempfile::tempdir().unwrap();
         let (source, target) = (folder.path().join("source"), folder.path().join("target"));
         fs::create_dir(&source).unwrap();
-        trees::make(&source, 400, 60);
+        trees::make(&source, 700, 60);
         let passwords = Passwords::new();
         let file = folder.path().join("ledger");
         let ledger = Box::new(SqliteLedger::open(&file).unwrap());

@@ -348,11 +348,11 @@ fn the_same_job_twice_at_once() {
     both_ways(|way| {
         let line = Line::new();
         // A busy machine sees only after seconds that the run is under way.
-        line.change_rate(Some(20_000_000));
+        line.change_rate(Some(10_000_000));
         let mut running = line.copy(way).start();
         running.wait_until_under_way();
         // The rest takes long enough for two more runs, even on a busy machine.
-        line.change_rate(Some(4_000_000));
+        line.change_rate(Some(2_000_000));
         let ran = line.copy(way).run_to(6);
         ran.says(&["the same copy is already running", "hint: wait for the other run"]);
         assert_eq!(ran.err.matches("wait").count(), 1, "{}", ran.err);

@@ -272,6 +272,11 @@ impl Ledger {
             return;
         }
         let Some(unit) = worker.unit.take() else { panic!("{end}") };
+        if worker.stopped.take().is_some() {
+            // Its unit had ended when it was stopped. Another worker has to be.
+            signal(&worker.child, Signal::CONT);
+            self.misfortunes.push_front((0, Misfortune::Stop));
+        }
         let Some(figures) = end.strip_prefix("@done ") else { panic!("{end}") };
         let figures: Vec<u64> = figures.split(' ').map(|figure| figure.parse().unwrap()).collect();
         self.results.units += 1;

@@ -133,10 +133,18 @@ fn run(shared: &Shared, source: &Path, misfortunes: &[(usize, Misfortune)]) -> R
     let results = Ledger::copy(shared, misfortunes);
     assert_eq!(results.failures, Vec::<String>::new());
     assert_eq!(results.scanned as usize, walk(source).len() + 1);
-    for late in &results.late {
-        assert!(late.starts_with("@fatal BeyondGrant"), "{late}");
-    }
+    // A worker that is stopped between its last change and its report has nothing left that could be refused.
+    let (refused, others): (Vec<_>, Vec<_>) =
+        results.late.iter().partition(|late| late.starts_with("@fatal BeyondGrant"));
+    assert!(others.iter().all(|late| late.starts_with("@done")), "{others:?}");
+    assert!(others.is_empty() || !refused.is_empty(), "{others:?}");
     results
+}
+
+/// Copies again until slices are given away, which depends on the load of the machine. Returns the last results.
+#[track_caller]
+fn with_slices(mut copied: impl FnMut() -> Results) -> Results {
+    (0..5).map(|_| copied()).find(|results| results.slices > 0).expect("no slice is given away")
 }
 
 fn on_disk() -> TempDir {
@@ -147,40 +155,44 @@ fn on_disk() -> TempDir {
 fn processes_copy_a_tree_together_and_another_time_nothing() {
     // On a disk there are marks of runs; in memory there are none.
     for place in [crate::program::place(), on_disk()] {
-        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        let source = place.path().join("source");
         make_tree(&source, 60);
-        let shared = shared(&source, &target, 2);
-        // Files of the large directory still wait when the run asks for the first time.
-        let slow = Shared { operations: 300, ..shared.clone() };
-        let results = copy(&slow, (&source, &target), &[]);
+        let (mut target, mut copies) = (PathBuf::new(), 0);
+        let results = with_slices(|| {
+            copies += 1;
+            target = place.path().join(format!("target{copies}"));
+            // Files of the large directory still wait when the run asks for the first time.
+            let slow = Shared { operations: 300, ..shared(&source, &target, 2) };
+            copy(&slow, (&source, &target), &[])
+        });
         assert!(results.units > 10 && results.slices >= 2, "{results:?}");
-        let again = copy(&shared, (&source, &target), &[]);
+        let again = copy(&shared(&source, &target, 2), (&source, &target), &[]);
         assert_eq!((again.created, again.unchanged), (0, results.scanned), "{again:?}");
     }
 }
 
+/// Copies a tree on a disk by several workers, with misfortunes.
+fn copy_on_disk(workers: usize, operations: u32, misfortunes: &[(usize, Misfortune)]) -> Results {
+    with_slices(|| {
+        let place = on_disk();
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        make_tree(&source, 60);
+        let shared = Shared { operations, ..shared(&source, &target, workers) };
+        copy(&shared, (&source, &target), misfortunes)
+    })
+}
+
 #[test]
 fn whoever_is_killed_another_takes_its_unit_over() {
-    let place = on_disk();
-    let (source, target) = (place.path().join("source"), place.path().join("target"));
-    make_tree(&source, 60);
-    let shared = Shared { operations: 250, ..shared(&source, &target, 4) };
     let kills: Vec<_> = [0, 1, 3, 6, 10, 15].map(|after| (after, Misfortune::Kill)).to_vec();
-    let results = copy(&shared, (&source, &target), &kills);
-    assert_eq!(results.killed, kills.len());
-    assert!(results.slices > 0, "{results:?}");
+    assert_eq!(copy_on_disk(4, 250, &kills).killed, kills.len());
 }
 
 #[test]
 fn whoever_was_stopped_until_after_its_lease_changes_nothing() {
-    let place = on_disk();
-    let (source, target) = (place.path().join("source"), place.path().join("target"));
-    make_tree(&source, 60);
-    let shared = Shared { operations: 600, ..shared(&source, &target, 3) };
     let stops: Vec<_> = [0, 2, 5].map(|after| (after, Misfortune::Stop)).to_vec();
-    let results = copy(&shared, (&source, &target), &stops);
+    let results = copy_on_disk(3, 600, &stops);
     assert_eq!(results.late.len(), stops.len(), "{results:?}");
-    assert!(results.slices > 0);
 }
 
 /// Changes every third file, and some links; adds directories and a large file.
@@ -243,21 +255,24 @@ fn a_tree_goes_into_a_bucket_and_returns_by_several_processes() {
     let place = crate::program::place();
     let (source, target) = (place.path().join("source"), place.path().join("target"));
     make_tree(&source, 40);
-    let there = Shared {
-        target: b"s3://bucket/new".to_vec(),
+    let mut there = Shared {
         environment: environment(place.path(), &server),
         operations: 600,
         ..shared(&source, &target, 3)
     };
     let misfortunes =
         [(0, Misfortune::Kill), (2, Misfortune::Stop), (4, Misfortune::Kill), (6, Misfortune::Stop)];
-    let stored = run(&there, &source, &misfortunes);
+    let mut copies = 0;
+    let stored = with_slices(|| {
+        copies += 1;
+        there.target = format!("s3://bucket/new{copies}").into_bytes();
+        run(&there, &source, &misfortunes)
+    });
     assert_eq!((stored.killed, stored.late.len()), (2, 2), "{stored:?}");
-    assert!(stored.slices > 0);
     let again = run(&there, &source, &[]);
     assert_eq!((again.created, again.unchanged), (0, again.scanned), "{again:?}");
     let back = Shared {
-        source: b"s3://bucket/new/".to_vec(),
+        source: [&there.target[..], b"/"].concat(),
         target: target.as_os_str().as_bytes().to_vec(),
         ..there
     };
@@ -269,21 +284,22 @@ fn a_tree_goes_into_a_bucket_and_returns_by_several_processes() {
 /// Copies to another host, killing and stopping some.
 fn copy_to_host(agent: &str, more: &str, target_prefix: &str) {
     let host = Host::up();
-    let place = crate::program::place();
-    let (source, target) = (place.path().join("source"), place.path().join("target"));
-    make_tree(&source, 40);
-    let shared = Shared {
-        target: [target_prefix.as_bytes(), target.as_os_str().as_bytes()].concat(),
-        ssh: format!("{}{more}", host.sshd.ssh_command()),
-        agent: agent.to_owned(),
-        operations: 600,
-        ..shared(&source, &target, 3)
-    };
     let misfortunes =
         [(0, Misfortune::Kill), (2, Misfortune::Stop), (4, Misfortune::Kill), (6, Misfortune::Stop)];
-    let results = copy(&shared, (&source, &target), &misfortunes);
+    let results = with_slices(|| {
+        let place = crate::program::place();
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        make_tree(&source, 40);
+        let shared = Shared {
+            target: [target_prefix.as_bytes(), target.as_os_str().as_bytes()].concat(),
+            ssh: format!("{}{more}", host.sshd.ssh_command()),
+            agent: agent.to_owned(),
+            operations: 600,
+            ..shared(&source, &target, 3)
+        };
+        copy(&shared, (&source, &target), &misfortunes)
+    });
     assert_eq!(results.killed, 2);
-    assert!(results.slices > 0, "{results:?}");
 }
 
 #[test]
