@@ -12,10 +12,13 @@ use crate::api::listing::ListPage;
 use crate::api::problem::Problem;
 use crate::errand::{ErrandState, ErrandView};
 use crate::failure::kind_of_name;
+use crate::http_client;
 use crate::secret_bytes::SecretBytes;
 
 /// The operation that errors name.
 const ASKING: &str = "asking the control plane";
+/// The time for which a connection is kept for the next call. Between calls nobody notices that the other side has closed it.
+const KEPT_MAX: Duration = Duration::from_secs(2);
 /// The time in which a call is answered.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The time in which a connection is made.
@@ -53,20 +56,21 @@ impl FleetClient {
             }
             _ => return Err(wrong("it is neither https:// nor http://".to_owned()).at(text)),
         }
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("hakobu/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_MAX)
-            .timeout(ANSWER_MAX);
-        if is_loopback {
-            builder = builder.no_proxy();
-        }
-        if let Some(pem) = authorities {
-            let certificates = Certificate::from_pem_bundle(pem)
-                .map_err(|error| Error::new(ErrorKind::Usage, "reading certificates", error.to_string()))?;
-            builder = builder.tls_certs_merge(certificates);
-        }
-        let http = builder.build().map_err(|error| wrong(error.to_string()))?;
+        let certificates = authorities.map(Certificate::from_pem_bundle).transpose();
+        let certificates = certificates
+            .map_err(|error| Error::new(ErrorKind::Usage, "reading certificates", error.to_string()))?
+            .unwrap_or_default();
+        let builder = || {
+            let builder = reqwest::Client::builder()
+                .user_agent(concat!("hakobu/", env!("CARGO_PKG_VERSION")))
+                .redirect(reqwest::redirect::Policy::none())
+                .pool_idle_timeout(KEPT_MAX)
+                .connect_timeout(CONNECT_MAX)
+                .timeout(ANSWER_MAX)
+                .tls_certs_merge(certificates.clone());
+            if is_loopback { builder.no_proxy() } else { builder }
+        };
+        let http = http_client::build(builder).map_err(|error| wrong(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -159,8 +163,7 @@ impl FleetClient {
         let at = self.server().to_owned();
         let lost = move |error: reqwest::Error| {
             let kind = if error.is_timeout() { ErrorKind::TimedOut } else { ErrorKind::ConnectionLost };
-            let error = Error::new(kind, ASKING, cause(&error)).at(at.clone());
-            error.hint("see whether it runs there: hakobu serve")
+            Error::new(kind, ASKING, cause(&error).to_string()).at(at.clone()).hint(remedy(&error))
         };
         self.runtime.block_on(async {
             let mut request = self.http.request(method, url);
@@ -229,12 +232,35 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 }
 
 /// Returns the innermost cause of an error of the connection.
-fn cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
+fn cause(error: &reqwest::Error) -> &(dyn std::error::Error + 'static) {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    while let Some(inner) = inner_error(cause) {
         cause = inner;
     }
-    cause.to_string()
+    cause
+}
+
+/// Returns the error within another one.
+fn inner_error<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e (dyn std::error::Error + 'static)> {
+    // Its source is the source of what it holds.
+    let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    held.map(|held| held as &(dyn std::error::Error + 'static)).or_else(|| error.source())
+}
+
+/// Returns what to do about an error of the connection.
+fn remedy(error: &reqwest::Error) -> &'static str {
+    match cause(error).downcast_ref::<rustls::Error>() {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "if an authority of your own has signed its certificate, name that with --tls-ca FILE; the host in the URL must be \
+             one of the certificate"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "if it serves without TLS, as it may on this machine, use http://"
+        }
+        _ => "see whether it runs there: hakobu serve",
+    }
 }
 
 /// Returns the error of an answer.

@@ -14,6 +14,7 @@ mod doubts;
 mod errands;
 mod fleet_limits;
 mod ledger_probe;
+mod limit_scope;
 mod limited_endpoint;
 mod live_broker;
 mod phases;
@@ -37,6 +38,7 @@ use std::time::Duration;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 pub use active_run::{ActiveRun, LeasedUnit};
+pub(crate) use limit_scope::LimitScope;
 pub use live_broker::LiveBroker;
 pub use reaching::ReachingBrokers;
 pub use refused_broker::RefusedBroker;
@@ -154,11 +156,14 @@ impl Leader {
                     continue;
                 };
                 let (lease, now_ms) = ((unit.state.epoch, holder.deadline), clock.elapsed_ms());
-                let leased = LeasedUnit::new(holder.broker, lease, ends_ms, now_ms);
+                let leased = LeasedUnit::taken_over(holder.broker, lease, ends_ms, now_ms);
                 run.leased.insert(unit.key.unit, leased);
             }
         }
         let plans = schedule_plans::SchedulePlans::read(&mut *ledger, clock.moment())?;
+        for run in runs.values_mut() {
+            run.is_blackout = plans.has_blackout(run.row.relationship, clock.moment());
+        }
         let (brokers, last_run) = (BTreeMap::new(), BTreeMap::new());
         let group_limits = saved_limits::group_limits(&mut *ledger)?;
         let endpoint_limits = saved_limits::endpoint_limits(&mut *ledger)?;

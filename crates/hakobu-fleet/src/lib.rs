@@ -24,6 +24,7 @@ mod errand_desk;
 pub mod failure;
 mod filter_ages;
 pub mod fleet_clock;
+mod http_client;
 pub mod ids;
 pub mod kept_shares;
 pub mod key_file;

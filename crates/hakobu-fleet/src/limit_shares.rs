@@ -39,12 +39,24 @@ pub struct LimitUse {
     pub share: u64,
 }
 
+impl LimitUse {
+    /// Returns the recent use, and at least the eighth of an equal part if the share holds it.
+    fn needed(&self, total: u64, count: usize) -> RecentUse {
+        let is_held = |used: u64| self.share > 0 && used.saturating_mul(2) >= self.share;
+        let eighth = total / (count as u64).max(1) / 8;
+        self.used.map(|used| if is_held(used) { used.max(eighth) } else { used })
+    }
+}
+
 /// Returns the next share of one part of a limit: none, or at least `least`. `kept` is what is held beside these parts.
+///
+/// A part that uses most of its share is held by it, however small it is, so it goes on with a quarter of an equal part at least.
+/// Otherwise one that rested for a moment would begin again with `least`, and have little for many reports.
 ///
 /// Nobody is told more than the others have not: so all shares together are within the limit at any time, and a part that comes
 /// waits until the others were told to use less.
 pub fn next_share(total: u64, least: u64, parts: &[LimitUse], kept: u64, index: usize) -> u64 {
-    let used: Vec<RecentUse> = parts.iter().map(|part| part.used).collect();
+    let used: Vec<RecentUse> = parts.iter().map(|part| part.needed(total, parts.len())).collect();
     let wanted = limit_shares(total, least, &used).get(index).copied().unwrap_or_default();
     let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
     let taken = others.map(|(_, part)| part.share).fold(kept, u64::saturating_add);
@@ -100,6 +112,24 @@ mod tests {
         assert_eq!(next_share(100, 10, &parts, 35, 1), 15);
         assert_eq!(next_share(100, 10, &parts, 45, 1), 0, "less than the least");
         assert_eq!(next_share(100, 10, &parts, 0, 7), 0);
+    }
+
+    #[test]
+    fn a_part_that_rested_is_not_held_back_for_long() {
+        let mut parts = [1, 199, 199].map(|share| LimitUse { used: Some(share), share });
+        for _report in 0..4 {
+            for index in 0..3 {
+                parts[index].share = next_share(400, 1, &parts, 0, index);
+                parts[index].used = Some(parts[index].share);
+            }
+        }
+        assert!(parts[0].share >= 100, "{parts:?}");
+        // One that needs nothing has next to nothing.
+        parts[0].used = Some(0);
+        for index in 0..3 {
+            parts[index].share = next_share(400, 1, &parts, 0, index);
+        }
+        assert!(parts[0].share <= 2, "{parts:?}");
     }
 
     proptest! {

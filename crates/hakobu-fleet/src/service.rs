@@ -25,7 +25,7 @@ use crate::fleet_clock::{FleetClock, MachineClock};
 use crate::key_mark::{check_key, mark_key};
 use crate::leader::LeaderSettings;
 use crate::ledger::Ledger;
-use crate::ledger::leadership::{LeadershipState, LeadershipView};
+use crate::ledger::leadership::{Leadership, LeadershipState, LeadershipView};
 use crate::ledger::place::LedgerPlace;
 use crate::names::GroupName;
 use crate::notification_queue::{QueuedNotifications, notification_queue};
@@ -100,7 +100,14 @@ pub struct ControlService {
     certificate: Option<Arc<TlsCertificate>>,
     notifier: Arc<Notifier>,
     has_shown_token: bool,
+    /// The interface while it does not lead.
+    waiting: Option<RunningInterface>,
+    /// The beginning of the last trouble that was told.
+    told_trouble_ms: u64,
 }
+
+/// An interface that ends after a message.
+type RunningInterface = (oneshot::Sender<()>, tokio::task::JoinHandle<Result<()>>);
 
 impl ControlService {
     /// Begins to listen.
@@ -134,6 +141,8 @@ impl ControlService {
             certificate,
             notifier,
             has_shown_token: false,
+            waiting: None,
+            told_trouble_ms: 0,
         })
     }
 
@@ -162,7 +171,11 @@ impl ControlService {
             if ending.load(Ordering::Acquire) {
                 break;
             }
-            ledger = match self.lead(ledger, &view, ending) {
+            let led = self.lead(ledger, &view, ending);
+            if !ending.load(Ordering::Acquire) {
+                self.begin_waiting(&view)?;
+            }
+            ledger = match led {
                 Ok(ledger) => ledger,
                 Err((_, error)) if !has_led || error.kind == ErrorKind::Refused => return Err(error),
                 Err((ledger, error)) => {
@@ -173,7 +186,8 @@ impl ControlService {
                         None => {
                             // Whoever else wants to lead may do so meanwhile.
                             drop(leadership);
-                            let opened = self.settings.place.open(&self.settings.name)?;
+                            let Some(opened) = self.open_again(ending)? else { return Ok(()) };
+                            self.end_waiting();
                             leadership = opened.1;
                             opened.0
                         }
@@ -182,8 +196,24 @@ impl ControlService {
             };
             has_led = true;
         }
+        self.end_waiting();
         drop(leadership);
         Ok(())
+    }
+
+    /// Opens the ledger, which was open before, as soon as that is possible. Returns `None` if the service has to end first.
+    fn open_again(&self, ending: &AtomicBool) -> Result<Option<(Box<dyn Ledger>, Leadership)>> {
+        let mut told = false;
+        while !ending.load(Ordering::Acquire) {
+            match self.settings.place.open(&self.settings.name) {
+                Ok(opened) => return Ok(Some(opened)),
+                Err(error) if !error.may_retry() => return Err(error),
+                Err(error) if !std::mem::replace(&mut told, true) => self.tell(&error.to_string()),
+                Err(_) => {}
+            }
+            std::thread::sleep(ERROR_PAUSE);
+        }
+        Ok(None)
     }
 
     /// Adds the ledger to an error.
@@ -196,36 +226,94 @@ impl ControlService {
     }
 
     /// Waits until this control plane leads, or has to end. Requests are told who leads meanwhile.
-    fn wait_to_lead(&self, view: &LeadershipView, ending: &AtomicBool) -> Result<()> {
+    fn wait_to_lead(&mut self, view: &LeadershipView, ending: &AtomicBool) -> Result<()> {
         let mut state = view.state();
-        if matches!(state, LeadershipState::Leading(_)) {
-            return Ok(());
+        if !matches!(state, LeadershipState::Leading(_)) {
+            self.begin_waiting(view)?;
         }
-        let (stop, stopped) = oneshot::channel();
-        let standby = serve_standby(self.tcp()?, view.clone(), async move {
-            let _is_dropped = stopped.await;
-        });
-        let task = self.runtime.spawn(standby);
         let (begun, mut told) = (Instant::now(), None);
         while !matches!(state, LeadershipState::Leading(_)) && !ending.load(Ordering::Acquire) {
-            if let LeadershipState::Following { leader } = &state
+            if view.trouble().is_some() {
+                self.tell_trouble(view);
+            } else if let LeadershipState::Following { leader } = &state
                 && (leader.is_some() || begun.elapsed() >= LEADER_FOUND_WITHIN)
                 && told.as_ref() != Some(leader)
             {
-                self.tell(&standby_words(leader.as_deref()));
+                self.tell(&self.standby_words(leader.as_deref()));
                 told = Some(leader.clone());
             }
             state = view.wait_for_change(&state, LOOK_EVERY);
         }
-        let _has_ended = stop.send(());
-        let _has_ended = self.runtime.block_on(task);
+        self.end_waiting();
         Ok(())
+    }
+
+    /// Tells once why the ledger does not answer, if it does not.
+    fn tell_trouble(&mut self, view: &LeadershipView) {
+        let Some(trouble) = view.trouble().filter(|trouble| trouble.since_ms != self.told_trouble_ms) else {
+            return;
+        };
+        self.told_trouble_ms = trouble.since_ms;
+        self.tell(&self.at_ledger(trouble.error).to_string());
+    }
+
+    /// Begins to answer as a control plane that does not lead.
+    fn begin_waiting(&mut self, view: &LeadershipView) -> Result<()> {
+        if self.waiting.is_some() {
+            return Ok(());
+        }
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stopped = async move {
+            let _is_dropped = stopped.await;
+        };
+        let task = match self.tls()? {
+            None => self.runtime.spawn(serve_standby(self.tcp()?, false, view.clone(), stopped)),
+            Some(tls) => self.runtime.spawn(serve_standby(tls, true, view.clone(), stopped)),
+        };
+        self.waiting = Some((stop, task));
+        Ok(())
+    }
+
+    /// Ends an interface, and tells its error.
+    fn end_interface(&self, interface: Option<RunningInterface>) {
+        let Some((stop, task)) = interface else { return };
+        let _has_ended = stop.send(());
+        if let Ok(Err(error)) = self.runtime.block_on(task) {
+            self.tell(&error.to_string());
+        }
+    }
+
+    fn end_waiting(&mut self) {
+        if let Some((stop, task)) = self.waiting.take() {
+            let _has_ended = stop.send(());
+            let _has_ended = self.runtime.block_on(task);
+        }
+    }
+
+    /// Describes a control plane that waits.
+    fn standby_words(&self, leader: Option<&str>) -> String {
+        let url = self.url();
+        match leader {
+            Some(leader) => format!("the control plane \"{leader}\" leads, and this one waits at {url}"),
+            None => format!("no control plane is known to lead, and this one waits at {url}"),
+        }
     }
 
     fn tcp(&self) -> Result<TcpListener> {
         let _guard = self.runtime.enter();
         let listener = self.listener.try_clone().and_then(TcpListener::from_std);
         listener.map_err(|error| Error::io("listening", &error).at(self.address.to_string()))
+    }
+
+    /// Returns a listener with TLS, if there is a certificate.
+    fn tls(&self) -> Result<Option<TlsListener>> {
+        let Some(certificate) = self.certificate.clone() else { return Ok(None) };
+        let observer = self.parts.observer.clone();
+        let failed = move |error: Error| observer.event(Event::Notice { words: error.to_string() });
+        let tcp = self.tcp()?;
+        let _guard = self.runtime.enter();
+        let listener = TlsListener::new(tcp, certificate, TlsListenerLimits::default(), failed);
+        listener.map(Some).map_err(|error| Error::io("listening", &error))
     }
 
     /// Leads until another one does, or the service has to end. Returns the ledger.
@@ -270,15 +358,21 @@ impl ControlService {
             std::thread::sleep(LOOK_EVERY);
         }
         broker_ending.store(true, Ordering::Release);
+        // Whoever asks need not wait until units and the ledger are done with.
+        let is_deposed = failed.is_none() && !ending.load(Ordering::Acquire);
+        let mut interface = served.ok().map(|task| (stop, task));
+        if is_deposed {
+            self.tell("this control plane does not lead any more");
+            self.tell_trouble(view);
+            self.end_interface(interface.take());
+            if let Err(error) = self.begin_waiting(view) {
+                self.tell(&error.to_string());
+            }
+        }
         if let Ok(Some(broker)) = broker {
             let _has_panicked = broker.join();
         }
-        let _has_ended = stop.send(());
-        if let Ok(task) = served
-            && let Ok(Err(error)) = self.runtime.block_on(task)
-        {
-            self.tell(&error.to_string());
-        }
+        self.end_interface(interface);
         let ledger = plane.end();
         // The leader has ended, so nothing is added to its queue.
         if let Ok(notifier) = notifier {
@@ -327,16 +421,10 @@ impl ControlService {
         let stop = async move {
             let _is_dropped = stopped.await;
         };
-        let tcp = self.tcp()?;
-        let Some(certificate) = self.certificate.clone() else {
-            return Ok(self.runtime.spawn(serve(tcp, state, stop)));
-        };
-        let observer = self.parts.observer.clone();
-        let failed = move |error: Error| observer.event(Event::Notice { words: error.to_string() });
-        let _guard = self.runtime.enter();
-        let listener = TlsListener::new(tcp, certificate, TlsListenerLimits::default(), failed)
-            .map_err(|error| Error::io("listening", &error))?;
-        Ok(self.runtime.spawn(serve(listener, state, stop)))
+        Ok(match self.tls()? {
+            None => self.runtime.spawn(serve(self.tcp()?, state, stop)),
+            Some(tls) => self.runtime.spawn(serve(tls, state, stop)),
+        })
     }
 
     /// Shows the address with a token that signs in once.
@@ -361,14 +449,6 @@ impl ControlService {
             format!("open {}/#/sign-in?token={text} (it signs in once, within 15 minutes)", self.url());
         self.tell(&words);
         Ok(())
-    }
-}
-
-/// Describes a control plane that waits.
-fn standby_words(leader: Option<&str>) -> String {
-    match leader {
-        Some(leader) => format!("the control plane \"{leader}\" leads, and this one waits"),
-        None => "no control plane is known to lead, and this one waits".to_owned(),
     }
 }
 

@@ -96,7 +96,8 @@ fn test(request: &CopyRequest, cancel: &Arc<AtomicBool>) -> Result<ErrandResult>
         match tried {
             Ok(_) => LocationTest { location, is_target, is_there: true, error: None },
             Err(error) if is_target && error.kind == ErrorKind::NotFound => {
-                LocationTest { location, is_target, is_there: false, error: None }
+                let error = missing_parent(request, cancel).map(|error| Problem::from(&error));
+                LocationTest { location, is_target, is_there: false, error }
             }
             Err(error) => {
                 LocationTest { location, is_target, is_there: false, error: Some(Problem::from(&error)) }
@@ -104,6 +105,24 @@ fn test(request: &CopyRequest, cancel: &Arc<AtomicBool>) -> Result<ErrandResult>
         }
     });
     Ok(ErrandResult::Test { locations: locations.collect() })
+}
+
+/// Returns the error of a run whose target is not there, because the directory above it is not there either, or cannot be listed.
+/// Stores have no directories that must exist.
+fn missing_parent(request: &CopyRequest, cancel: &Arc<AtomicBool>) -> Option<Error> {
+    let target = &request.target;
+    if target.store().is_some() {
+        return None;
+    }
+    let parent = target.beside(&target.parent_path()?);
+    let error = entries(&listing_of(&parent, &request.target_store, request), cancel).err()?;
+    Some(match error.kind {
+        ErrorKind::NotFound => {
+            let words = "its parent directory does not exist; create it first";
+            Error::new(ErrorKind::NotFound, "looking at the target", words).at(target.as_typed())
+        }
+        _ => error,
+    })
 }
 
 fn listing_of(location: &Location, store: &StoreSettings, request: &CopyRequest) -> LsRequest {
@@ -205,6 +224,11 @@ mod tests {
             panic!("it is tried");
         };
         assert!(locations[0].is_there && !locations[1].is_there && locations[1].error.is_none());
+        let below_nothing = serde_json::json!({"sources": [source], "target": target.join("below/it")});
+        let tested = asked(serde_json::json!({"kind": "test", "request": below_nothing})).unwrap();
+        let ErrandResult::Test { locations } = tested else { panic!("it is tried") };
+        let error = locations[1].error.as_ref().map(|problem| problem.message.clone()).unwrap_or_default();
+        assert!(error.contains("its parent directory does not exist; create it first"), "{error}");
         let ErrandResult::Preview { report, changes, .. } =
             asked(serde_json::json!({"kind": "preview", "request": request})).unwrap()
         else {

@@ -7,6 +7,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::location::Location;
 use hakobu_core::request::CopyRequest;
 use hakobu_fleet::run_request::{FleetRequest, RequestReader};
+use hakobu_transfer::shared_run::SharedRun;
 
 use crate::cli::{self, Cli};
 use crate::commands::copy::arguments::CopyArguments;
@@ -54,6 +55,9 @@ impl RequestReader for FleetReader {
             ));
         }
         request.unattended = true;
+        // Entries that only the target has are removed by one broker, after all else.
+        SharedRun::new(CopyRequest { deletion: None, ..request.clone() })
+            .map_err(|error| Error::new(ErrorKind::Usage, READING, error.detail))?;
         Ok(request)
     }
 }
@@ -141,7 +145,13 @@ mod tests {
                 .unwrap();
         assert!(request.unattended && request.deletion.unwrap().agreed && !request.preserve.owner);
         assert_eq!(request.filter.rules.len(), 1);
-        assert!(read(RunVerb::Copy, &[], &["/a", "host:b", "s3://bucket/k"]).is_ok());
+        assert!(read(RunVerb::Copy, &[], &["/a", "sftp://host/b", "s3://bucket/k"]).is_ok());
+        assert!(read(RunVerb::Copy, &["--transport=sftp"], &["host:a", "host:b"]).is_ok());
+        let error = read(RunVerb::Sync, &["--delete"], &["host:a", "/b"]).unwrap_err();
+        assert!(
+            error.kind == ErrorKind::Usage && error.detail.contains("run a broker on that host"),
+            "{error}"
+        );
         // It looks like an option, and is a path.
         assert!(read(RunVerb::Copy, &[], &["/-n", "/b"]).is_ok());
     }

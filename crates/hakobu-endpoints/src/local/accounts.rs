@@ -24,6 +24,11 @@ pub(crate) fn name_of(account: AccountId) -> Result<Option<Vec<u8>>> {
     Ok(look_up(account, number.as_bytes())?.filter(is_name).map(|(name, _)| name))
 }
 
+/// Returns the name of the user whom this process runs as, if it has one.
+pub fn own_user_name() -> Option<Vec<u8>> {
+    name_of(AccountId::User(rustix::process::getuid().as_raw())).ok().flatten()
+}
+
 /// Returns the ID of the user or group with this name. `of` selects users or groups.
 ///
 /// # Errors

@@ -43,6 +43,7 @@ mod times;
 mod tried_properties;
 mod unreadable;
 
+pub use accounts::own_user_name;
 pub use file_system::is_on_network;
 pub use free_space::free_bytes_at;
 pub use metadata::describe_entry;

@@ -5,12 +5,12 @@ use hakobu_core::error::Result;
 use super::byte_text::ByteText;
 use super::fleet_view::{BrokerState, BrokerView, EndpointLimits, RefusedForm};
 use super::problem::Problem;
-use super::run_view::{RunBroker, RunLane, RunState, RunUnits};
+use super::run_view::{RunBroker, RunLane, RunState, RunUnits, SharedLimitView};
 use crate::broker::BrokerRecord;
 use crate::bus::BusTrouble;
 use crate::errand::ErrandView;
 use crate::ids::{Moment, RelationshipId};
-use crate::leader::{ActiveRun, Leader, LiveBroker};
+use crate::leader::{ActiveRun, Leader, LimitScope, LiveBroker};
 use crate::limits_setting::LimitsSetting;
 use crate::message_form::MESSAGE_VERSION;
 use crate::names::{BrokerName, GroupName};
@@ -40,12 +40,16 @@ pub struct RunGlimpse {
     pub is_paused: bool,
     /// Its limits.
     pub limits: Option<LimitsSetting>,
+    /// Those of its group, and of endpoints that it touches.
+    pub shared_limits: Vec<SharedLimitView>,
     /// The event that it waits for.
     pub waiting_for: Option<RunWaitView>,
     /// The brokers that work on it.
     pub brokers: Vec<RunBroker>,
     /// How much is done, with what brokers told of units under way.
     pub figures: RunFigures,
+    /// True if brokers have not told yet what units have done that were taken over from another leader.
+    pub waits_for_reports: bool,
     /// True if its units look again at entries that were counted before.
     pub looks_again: bool,
     /// The bytes of files that units under way have dealt with.
@@ -152,16 +156,28 @@ fn open_run(leader: &Leader, run: &ActiveRun) -> RunGlimpse {
         request: run.request.clone(),
         is_paused: run.row.is_paused,
         limits: run.limits.clone(),
+        shared_limits: leader.limits_for(run).filter_map(shared_limit).collect(),
         waiting_for: leader
             .waits_for(run)
             .map(|wait| RunWaitView::new(wait, &run.row.group, leader.clock().moment())),
         brokers,
         figures: run.row.counters.figures().plus(run.under_way()).shown(),
+        waits_for_reports: run.waits_for_reports(),
         looks_again: run.looks_again(),
         settled_bytes: settled.fold(0, u64::saturating_add),
         units: units(&run.row, run.leased.len()),
         last_error: run.last_error.as_ref().map(Problem::from),
     }
+}
+
+/// Returns limits that a run shares with others; `None` for its own.
+fn shared_limit((limits, scope): (&LimitsSetting, LimitScope<'_>)) -> Option<SharedLimitView> {
+    let (group, location) = match scope {
+        LimitScope::Run(_) => return None,
+        LimitScope::Group(group) => (Some(group.to_string()), None),
+        LimitScope::Endpoint(location) => (None, Some(ByteText(location.to_vec()))),
+    };
+    Some(SharedLimitView { group, location, limits: limits.clone() })
 }
 
 /// Returns the numbers of units of a run.

@@ -70,6 +70,9 @@ fn fleet(state: &ApiState, registry: &mut Registry) {
     }
     let works = ConstGauge::new(i64::from(overview.status.works(TroubleKind::Ledger)));
     registry.register("ledger_up", "1 if the ledger works", works);
+    let away = overview.status.troubles.iter().filter(|trouble| trouble.kind == TroubleKind::Nats).count();
+    let away = ConstGauge::new(i64::try_from(away).unwrap_or(i64::MAX));
+    registry.register("nats_groups_down", "Groups whose connection to NATS does not work", away);
     let seen = ConstGauge::new(overview.seen.get() as f64 / 1000.0);
     registry.register("last_look_seconds", "Moment of the last look at the leader", seen);
 }

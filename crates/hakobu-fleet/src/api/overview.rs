@@ -327,6 +327,8 @@ impl FleetOverview {
             tell(events, "run", &view);
         }
         let before = match last {
+            // All that units did under another leader was not done within a second.
+            _ if glimpse.waits_for_reports => None,
             // A look that follows at once has no rate of its own.
             Some((at_ms, last)) if now_ms.saturating_sub(at_ms) < 200 => Some((at_ms, last)),
             _ => Some((now_ms, now)),

@@ -213,12 +213,26 @@ pub struct RunDetail {
     pub brokers: Vec<RunBroker>,
     /// The limits that were set for it.
     pub limits: Option<LimitsSetting>,
+    /// The limits that it shares with other runs: of its group, and of endpoints that it touches. None if it has ended.
+    #[serde(default)]
+    pub shared_limits: Vec<SharedLimitView>,
     /// Properties that committed units could not keep at the target.
     pub losses: Vec<LossView>,
     /// The number of failures of each kind.
     pub failures_by_kind: std::collections::BTreeMap<String, u64>,
     /// The last error with which a broker returned a unit. Of a run that has ended, the error that ended it.
     pub last_error: Option<Problem>,
+}
+
+/// Limits that several runs share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SharedLimitView {
+    /// The group, if they are those of a group.
+    pub group: Option<String>,
+    /// The location, if they are those of an endpoint.
+    pub location: Option<ByteText>,
+    /// The limits.
+    pub limits: LimitsSetting,
 }
 
 /// A property that the target could not keep.

@@ -175,6 +175,7 @@ pub async fn show_run(
         request: RequestView::from(&request),
         brokers: live.map(|live| live.glimpse.brokers.clone()).unwrap_or_default(),
         limits: live.and_then(|live| live.glimpse.limits.clone()),
+        shared_limits: live.map(|live| live.glimpse.shared_limits.clone()).unwrap_or_default(),
         losses: row.losses.iter().map(LossView::from).collect(),
         failures_by_kind: kinds
             .into_iter()

@@ -86,27 +86,40 @@ pub async fn serve<L: Listener<Addr = SocketAddr>>(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     state.load().await?;
+    let looks = tokio::spawn(look(state.clone()));
+    let result = serve_until(listener, guarded(&state), stop, FAREWELL).await;
+    looks.abort();
+    result
+}
+
+/// Serves a router until `stop` ends, and then what is under way for at most `farewell`.
+///
+/// # Errors
+/// Those of listening.
+pub(super) async fn serve_until<L: Listener<Addr = SocketAddr>>(
+    listener: L,
+    router: Router,
+    stop: impl Future<Output = ()> + Send + 'static,
+    farewell: Duration,
+) -> Result<()> {
     let listener = BoundedListener::new(listener, CONNECTIONS_MAX, SILENT_MAX);
-    let service = guarded(&state).into_make_service_with_connect_info::<PeerAddress>();
+    let service = router.into_make_service_with_connect_info::<PeerAddress>();
     let (begin_end, ending) = tokio::sync::oneshot::channel::<()>();
     let (end, mut ended) = tokio::sync::oneshot::channel::<()>();
-    let looks = tokio::spawn(look(state.clone()));
     tokio::spawn(async move {
         stop.await;
         let _has_ended = begin_end.send(());
-        // Streams of events have no end of their own.
-        tokio::time::sleep(FAREWELL).await;
+        // Streams of events have no end of their own, and a client may never send the rest of a request.
+        tokio::time::sleep(farewell).await;
         let _has_ended = end.send(());
     });
     let served = axum::serve(listener, service).with_graceful_shutdown(async move {
         let _is_asked = ending.await;
     });
-    let result = tokio::select! {
+    tokio::select! {
         result = served => result.map_err(|error| Error::io("serving the interface", &error)),
         _ = &mut ended => Ok(()),
-    };
-    looks.abort();
-    result
+    }
 }
 
 /// Looks at the fleet again and again. While the ledger does not work, states stay as they were.
@@ -140,18 +153,22 @@ async fn guard(State(state): State<Arc<ApiState>>, request: Request, next: Next)
         },
     };
     let headers = response.headers_mut();
-    for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    if state.settings.is_tls {
-        let value = HeaderValue::from_static("max-age=31536000");
-        headers.insert(header::STRICT_TRANSPORT_SECURITY, value);
-    }
+    add_headers(headers, state.settings.is_tls);
     if !(is_file && headers.contains_key(header::CACHE_CONTROL)) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     state.counts.count(response.status().as_u16(), began.elapsed());
     response
+}
+
+/// Adds the headers that all answers have.
+pub(super) fn add_headers(headers: &mut HeaderMap, is_tls: bool) {
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if is_tls {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
 }
 
 /// Checks that the request names this host by an address, or by a name that it has: a name of another site that leads here is

@@ -30,6 +30,8 @@ use crate::token::{TokenHash, TokenRecord};
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// The number of relationships whose last runs are read at a time.
 const LAST_RUNS: usize = 100;
+/// The number of the latest runs of each among which a complete one is looked for.
+const RUNS_OF_EACH: usize = 4;
 
 /// The number of events of one look above which one tells to read anew.
 const EVENTS_AT_ONCE_MAX: usize = 512;
@@ -240,12 +242,13 @@ impl ApiState {
             let some = some.to_vec();
             let runs = self.ask(move |leader| {
                 let ledger = leader.ledger();
-                let last = some.into_iter().map(|id| ledger.runs(Some(id), None, 1));
+                let last = some.into_iter().map(|id| ledger.runs(Some(id), None, RUNS_OF_EACH));
                 last.collect::<Result<Vec<_>>>()
             });
             let runs = runs.await??;
             let mut overview = self.overview();
-            runs.iter().flatten().for_each(|run| overview.take_last_run(run));
+            // The latest one is the last run, and the latest complete one says how much there is to do.
+            runs.iter().flat_map(|runs| runs.iter().rev()).for_each(|run| overview.take_last_run(run));
         }
         Ok(())
     }

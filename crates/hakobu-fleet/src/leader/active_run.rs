@@ -55,6 +55,8 @@ pub struct LeasedUnit {
     pub since_ms: u64,
     /// True if the unit was asked to give away what waits.
     pub splits: bool,
+    /// True if it may have begun under another leader, so that its first report tells what was done before.
+    pub was_taken_over: bool,
     /// The last progress.
     pub progress: Option<UnitProgress>,
     /// The bytes per second between the last two reports.
@@ -75,6 +77,7 @@ impl LeasedUnit {
             ends_ms,
             since_ms,
             splits: false,
+            was_taken_over: false,
             progress: None,
             used_bytes: None,
             used_operations: None,
@@ -82,12 +85,19 @@ impl LeasedUnit {
         }
     }
 
+    /// Creates one that the ledger has, and that goes on for as long as a lease lasts.
+    pub fn taken_over(broker: BrokerName, lease: (Epoch, Moment), ends_ms: u64, now_ms: u64) -> Self {
+        Self { was_taken_over: true, ..Self::new(broker, lease, ends_ms, now_ms) }
+    }
+
     /// Takes a report about it.
     pub fn take(&mut self, progress: UnitProgress) {
         if let Some(before) = &self.progress {
             let ms = progress.running_ms.saturating_sub(before.running_ms);
-            let rate =
-                |now: u64, before: u64| now.saturating_sub(before).saturating_mul(1000).checked_div(ms);
+            // One operation in a longer time is more than none.
+            let rate = |now: u64, before: u64| {
+                (ms > 0).then(|| now.saturating_sub(before).saturating_mul(1000).div_ceil(ms))
+            };
             self.used_bytes = rate(progress.bytes, before.bytes).or(self.used_bytes);
             self.used_operations = rate(progress.operations, before.operations).or(self.used_operations);
         }
@@ -251,6 +261,11 @@ impl ActiveRun {
         let units = self.leased.iter().filter(|(unit, _)| !is_out(**unit));
         let told = units.filter_map(|(_, leased)| leased.progress.as_ref());
         told.map(UnitProgress::figures).fold(RunFigures::default(), RunFigures::plus)
+    }
+
+    /// Returns true if what units have done that were taken over is not known yet.
+    pub fn waits_for_reports(&self) -> bool {
+        self.leased.values().any(|leased| leased.was_taken_over && leased.progress.is_none())
     }
 
     /// Returns the brokers that work on it.

@@ -80,7 +80,8 @@ impl Leader {
             Some(holder) => {
                 if run.leased.get(&key.unit).is_none_or(|leased| leased.epoch != epoch) {
                     // Whoever has it may believe so for as long as a lease lasts.
-                    let leased = LeasedUnit::new(holder.broker, (epoch, holder.deadline), ends_ms, now_ms);
+                    let leased =
+                        LeasedUnit::taken_over(holder.broker, (epoch, holder.deadline), ends_ms, now_ms);
                     run.leased.insert(key.unit, leased);
                 }
             }

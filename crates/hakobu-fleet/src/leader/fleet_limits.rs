@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::limit_scope::LimitScope;
 use super::limited_endpoint::{LimitedEndpoint, endpoints_of};
 use super::{ActiveRun, Leader, LeasedUnit, Then};
 use crate::ids::{RunId, UnitId, UnitKey};
@@ -10,28 +11,6 @@ use crate::limit_shares::{LimitUse, next_share};
 use crate::limits_setting::{LEAST_BYTES_PER_SECOND, LEAST_OPERATIONS_PER_SECOND, LimitsSetting};
 use crate::message::SentLimits;
 use crate::names::{BrokerName, GroupName};
-
-/// The runs that share a limit.
-#[derive(Clone, Copy, Debug)]
-enum LimitScope<'a> {
-    /// One run.
-    Run(RunId),
-    /// All runs of a group.
-    Group(&'a GroupName),
-    /// All runs that touch an endpoint.
-    Endpoint(&'a [u8]),
-}
-
-impl LimitScope<'_> {
-    /// Returns true if a run is among them.
-    fn has(self, run: &ActiveRun) -> bool {
-        match self {
-            Self::Run(id) => run.row.id == id,
-            Self::Group(group) => run.row.group == *group,
-            Self::Endpoint(location) => run.endpoints.contains_key(location),
-        }
-    }
-}
 
 impl Leader {
     /// Replaces the limits of a group, as the ledger has them.
@@ -71,7 +50,7 @@ impl Leader {
     }
 
     /// Returns the limits that count for a run, each with the runs that share it.
-    fn limits_for<'a>(
+    pub(crate) fn limits_for<'a>(
         &'a self,
         run: &'a ActiveRun,
     ) -> impl Iterator<Item = (&'a LimitsSetting, LimitScope<'a>)> {

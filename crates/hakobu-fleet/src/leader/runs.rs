@@ -59,12 +59,22 @@ impl Leader {
     /// take the other's drafts for those of a broker that has died.
     ///
     /// Another run of the same relationship has a refusal of its own.
-    pub(super) fn run_into(&self, new: &NewRun) -> Option<RunId> {
+    pub(super) fn run_into(&mut self, new: &NewRun) -> Option<RunId> {
         let request = FleetRequest::parse(&new.request).ok()?;
+        let target = &request.target.0;
+        if self
+            .pending
+            .iter()
+            .filter_map(|(change, _)| started_by(change))
+            .any(|run| copies_into(run, target))
+        {
+            // One of two that are asked for at a time is a run when the other one is looked at.
+            self.flush();
+        }
         let is_other =
             |run: &&ActiveRun| new.relationship.is_none() || run.row.relationship != new.relationship;
         let mut others = self.runs.values().filter(is_other);
-        let other = others.find(|run| targets_overlap(&run.request.target.0, &request.target.0));
+        let other = others.find(|run| targets_overlap(&run.request.target.0, target));
         other.map(|run| run.row.id)
     }
 
@@ -258,6 +268,8 @@ impl Leader {
                 let limits = saved_limits(&mut *self.ledger, &row)?;
                 let mut run = ActiveRun::new(row, limits)?;
                 run.endpoints = endpoints_of(&run.request, &self.endpoint_limits);
+                // The next look at schedules is up to a second away, and units would be given out until then.
+                run.is_blackout = self.plans.has_blackout(run.row.relationship, self.clock.moment());
                 free.insert(run)
             }
         };
@@ -319,6 +331,20 @@ impl Leader {
             Err(error) => reply(Err(error)),
         }
     }
+}
+
+/// Returns the run that a change starts.
+fn started_by(change: &LedgerChange) -> Option<&NewRun> {
+    match change {
+        LedgerChange::StartRun(run) => Some(run),
+        LedgerChange::Audited(_, inner) => started_by(inner),
+        _ => None,
+    }
+}
+
+/// Returns true if a run copies to a target, or to a place within or around it.
+fn copies_into(run: &NewRun, target: &[u8]) -> bool {
+    FleetRequest::parse(&run.request).is_ok_and(|request| targets_overlap(&request.target.0, target))
 }
 
 /// Returns true if one of two locations is the other, or within it, as they are written.

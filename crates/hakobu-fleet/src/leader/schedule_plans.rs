@@ -44,6 +44,13 @@ pub(super) struct SchedulePlans {
 }
 
 impl SchedulePlans {
+    /// Returns true if the schedule of a relationship has a blackout at a moment.
+    pub(super) fn has_blackout(&self, relationship: Option<RelationshipId>, at: Moment) -> bool {
+        let planned = relationship.and_then(|id| self.planned.get(&id));
+        let schedule = planned.and_then(PlannedRelationship::schedule);
+        schedule.is_some_and(|schedule| schedule.blackout_at(at).is_blackout)
+    }
+
     /// Reads the schedules of all relationships. One that cannot be read is left out: it was checked when it was saved.
     ///
     /// # Errors

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use hakobu_core::error::{ErrorKind, Result};
 
-use super::schedule_plans::PlannedRelationship;
 use super::{Leader, Then};
 use crate::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
 use crate::ids::{Moment, RelationshipId};
@@ -53,8 +52,7 @@ impl Leader {
         let mut running = BTreeMap::new();
         for run in self.runs.values_mut() {
             let Some(id) = run.row.relationship else { continue };
-            let schedule = self.plans.planned.get(&id).and_then(PlannedRelationship::schedule);
-            run.is_blackout = schedule.is_some_and(|schedule| schedule.blackout_at(now).is_blackout);
+            run.is_blackout = self.plans.has_blackout(Some(id), now);
             running.insert(id, run.row.id);
         }
         let (mut starts, mut delays) = (Vec::new(), Vec::new());

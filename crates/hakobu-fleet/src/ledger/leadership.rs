@@ -4,7 +4,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hakobu_core::error::Error;
 use tokio::sync::oneshot;
+
+use crate::fleet_clock::{FleetClock, MachineClock};
 
 /// The part that a control plane has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,16 @@ struct LeadershipRecord {
     /// The moment until which nobody else can lead; none if there is nobody else.
     until: Option<Instant>,
     leader: Option<String>,
+    trouble: Option<LedgerTrouble>,
+}
+
+/// The reason why nobody knows who leads: the ledger does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerTrouble {
+    /// The last error.
+    pub error: Error,
+    /// The moment of the first one, in milliseconds since 1970.
+    pub since_ms: u64,
 }
 
 impl LeadershipRecord {
@@ -48,7 +61,7 @@ impl LeadershipRecord {
 
 impl LeadershipView {
     pub(super) fn new() -> Self {
-        let record = LeadershipRecord { term: None, until: None, leader: None };
+        let record = LeadershipRecord { term: None, until: None, leader: None, trouble: None };
         Self(Arc::new(LeadershipCell { record: Mutex::new(record), changed: Condvar::new() }))
     }
 
@@ -105,6 +118,24 @@ impl LeadershipView {
             (record.term, record.until) = (None, None);
             self.0.changed.notify_all();
         }
+    }
+
+    /// Returns what keeps this control plane from knowing who leads.
+    pub fn trouble(&self) -> Option<LedgerTrouble> {
+        self.lock().trouble.clone()
+    }
+
+    /// Notes that the ledger does not answer.
+    pub(super) fn note_trouble(&self, error: Error) {
+        let mut record = self.lock();
+        let since_ms =
+            record.trouble.as_ref().map_or_else(|| MachineClock.moment().get(), |known| known.since_ms);
+        record.trouble = Some(LedgerTrouble { error, since_ms });
+    }
+
+    /// Notes that the ledger answers.
+    pub(super) fn clear_trouble(&self) {
+        self.lock().trouble = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, LeadershipRecord> {

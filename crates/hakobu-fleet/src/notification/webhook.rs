@@ -12,6 +12,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
 
 use super::Notification;
 use super::delivery::{DeliveryFailure, DeliveryLimits, deliver};
+use crate::http_client;
 use crate::secret_bytes::SecretBytes;
 
 /// The maximum length of a URL in bytes.
@@ -64,7 +65,7 @@ impl WebhookSender {
     /// Creates a sender. It keeps connections for some time.
     ///
     /// # Errors
-    /// `Io` if the system's certificates cannot be read.
+    /// `Io` if a proxy in the environment cannot be read.
     pub fn new(limits: DeliveryLimits) -> Result<Self> {
         let builder = || {
             reqwest::Client::builder()
@@ -73,10 +74,11 @@ impl WebhookSender {
                 .timeout(limits.attempt)
                 .pool_max_idle_per_host(1)
         };
-        let build = |builder: reqwest::ClientBuilder| {
-            builder.build().map_err(|error| Error::new(ErrorKind::Io, "preparing webhooks", cause_of(&error)))
+        let build = |builder: &dyn Fn() -> reqwest::ClientBuilder| {
+            http_client::build(builder)
+                .map_err(|error| Error::new(ErrorKind::Io, "preparing webhooks", cause_of(&error)))
         };
-        Ok(Self { outside: build(builder())?, loopback: build(builder().no_proxy())?, limits })
+        Ok(Self { outside: build(&builder)?, loopback: build(&|| builder().no_proxy())?, limits })
     }
 
     /// Sends a notification, again and again if need be. `now` returns the seconds since 1970.

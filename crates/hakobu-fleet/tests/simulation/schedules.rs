@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use hakobu_fleet::change::{LedgerAnswer, LedgerChange};
+use hakobu_fleet::change::{LedgerAnswer, LedgerChange, LedgerRefusal};
 use hakobu_fleet::fleet_clock::FleetClock;
 use hakobu_fleet::ids::{RelationshipId, RunId};
 use hakobu_fleet::ledger::memory::MemoryLedger;
@@ -20,8 +20,12 @@ fn save(world: &mut World, schedule: &str) {
 }
 
 pub fn save_with(world: &mut World, schedule: &str, notification: Option<&str>) {
+    save_as("nightly", world, schedule, notification);
+}
+
+fn save_as(name: &str, world: &mut World, schedule: &str, notification: Option<&str>) {
     let relationship = Relationship {
-        name: "nightly".to_owned(),
+        name: name.to_owned(),
         group: group(),
         sources: vec![b"/a".to_vec()],
         target: b"/b".to_vec(),
@@ -80,6 +84,45 @@ fn runs_start_by_schedule_and_do_not_overlap() {
 }
 
 #[test]
+fn two_starts_into_one_target_at_one_moment_follow_each_other() {
+    let mut world = World::new(1, Box::new(MemoryLedger::default()));
+    let schedule = r#"{"version":1,"cron":"*/10 * * * *"}"#;
+    save(&mut world, schedule);
+    save_as("the same at the same time", &mut world, schedule, None);
+    assert_eq!(pass(&mut world, 11), [1]);
+    assert_eq!(world.leader().active_runs().len(), 1);
+    let delays: Vec<_> = world.leader().start_delays().map(|(id, delay)| (id.get(), delay.clone())).collect();
+    assert_eq!(delays, [(2, delay_at(10, false, DelayCause::TargetInUse(run_of(1))).unwrap())]);
+    end(&mut world, 1);
+    pass(&mut world, 1);
+    let open: Vec<_> = world.leader().active_runs().values().map(|run| run.row.relationship).collect();
+    assert_eq!(open, [Some(RelationshipId::new(2).unwrap())]);
+
+    // Two that people ask for at a time are no other: the second one is refused.
+    end(&mut world, 2);
+    let (told, answers) = std::sync::mpsc::channel();
+    for source in ["/one", "/two"] {
+        let run = NewRun {
+            relationship: None,
+            group: group(),
+            request: format!(r#"{{"sources":["{source}"],"target":"/c"}}"#),
+            started: world.clock.moment(),
+            units: vec![UnitWork::All],
+        };
+        let told = told.clone();
+        let reply = Box::new(move |answer| told.send(answer).unwrap());
+        world.leader().change(LedgerChange::StartRun(Box::new(run)), reply);
+    }
+    world.leader().flush();
+    let answers: Vec<_> = answers.try_iter().collect();
+    let refused = LedgerAnswer::Refused(LedgerRefusal::TargetInUse(run_of(3)));
+    assert!(
+        matches!(&answers[..], [Ok(LedgerAnswer::RunStarted(_)), Ok(other)] if *other == refused),
+        "{answers:?}"
+    );
+}
+
+#[test]
 fn nothing_is_leased_during_a_blackout() {
     let mut world = World::new(1, Box::new(MemoryLedger::default()));
     // The clock begins at 08:00 UTC.
@@ -90,6 +133,18 @@ fn nothing_is_leased_during_a_blackout() {
     assert!(!rests(&mut world));
     pass(&mut world, 10);
     assert!(rests(&mut world));
+    // A run that somebody starts within it rests from its beginning, and one that another leader takes up as well.
+    end(&mut world, 1);
+    let request = r#"{"sources":["/a"],"target":"/b"}"#.to_owned();
+    let (relationship, started) = (Some(RelationshipId::new(1).unwrap()), world.clock.moment());
+    let run = NewRun { relationship, group: group(), request, started, units: vec![UnitWork::All] };
+    let leader = world.leader();
+    leader.change(LedgerChange::StartRun(Box::new(run)), Box::new(|answer| drop(answer.unwrap())));
+    leader.flush();
+    assert!(leader.active_runs().len() == 1 && rests(&mut world));
+    world.kill_leader();
+    world.restart_leader(0);
+    assert!(world.leader().active_runs().len() == 1 && rests(&mut world));
     world.clock.elapsed_ms.fetch_add(20 * MINUTE_MS, Ordering::Relaxed);
     pass(&mut world, 1);
     assert!(!rests(&mut world));

@@ -92,6 +92,12 @@ pub fn parse(bytes: &[u8]) -> Result<Report> {
                 "it is of a probe or a bench ({other}), and no report of a run; these write pages themselves (--html FILE)"
             )));
         }
+        Some(other) if other.starts_with("hakobu.fleet.run/") => {
+            return Err(wrong(format!(
+                "it is of a run of a fleet ({other}), and no report of one process; hakobu fleet run show N and the page of \
+                 the control plane show it"
+            )));
+        }
         Some(other) => return Err(wrong(format!("it is no report: its schema is {other}"))),
         None => return Err(wrong("it is no report: it does not say its schema")),
     }

@@ -121,6 +121,11 @@ impl TestControlPlane {
         self.client = client(&url, &self.token, self.authorities.as_deref());
     }
 
+    /// Returns a client of another control plane with the same ledger.
+    pub fn client_of(&self, url: &str) -> FleetClient {
+        client(url, &self.token, self.authorities.as_deref())
+    }
+
     /// Starts a copy of what a folder has.
     pub fn copy(&self, group: &str, source: &Path, target: &Path) -> u64 {
         let source = format!("{}/", source.display());

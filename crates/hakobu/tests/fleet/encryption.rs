@@ -154,7 +154,20 @@ fn every_connection_of_a_fleet_can_be_encrypted() {
     let (code, shown) = control.fleet("run list");
     assert!(code == 0 && shown.contains("complete"), "{shown}");
     let (code, shown) = control.fleet_trusting("run list", None);
-    assert!(code == 1 && shown.contains("certificate"), "{shown}");
+    assert!(code == 1 && shown.contains("certificate") && shown.contains("--tls-ca FILE"), "{shown}");
+
+    // One that waits to lead encrypts as well.
+    let key = fleet.path("control/key");
+    let more = ["--name", "standby", "--key-file", key.to_str().unwrap()];
+    let standby = control.start_standby(&fleet.path("standby"), &more);
+    wait_until("the standby", SOON, || standby.log().contains("leads, and this one waits at https://"));
+    let log = standby.log();
+    let url = log.rsplit_once("waits at ").and_then(|(_, rest)| rest.lines().next()).unwrap();
+    let waiting = control.client_of(url);
+    let refused = waiting.get::<Value>("/api/v1/runs").unwrap_err().to_string();
+    assert!(refused.contains("this control plane waits, and"), "{refused}");
+    let port = url.rsplit_once(':').unwrap().1.parse().unwrap();
+    assert!(!page_of(port, "/readyz").contains("HTTP/1"), "it answers without encryption");
 
     // Who trusts another authority, or nobody but those of the system, connects to nothing.
     let other = TestAuthority::new();
@@ -206,10 +219,13 @@ fn three_servers_of_nats_prove_themselves_to_each_other() {
 /// Returns a page that a server of NATS shows on loopback.
 fn page_of(port: u16, path: &str) -> String {
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { return String::new() };
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
     let mut page = String::new();
-    stream.read_to_string(&mut page).unwrap();
-    page
+    // A server that encrypts ends the connection at any time, or sends an alert.
+    let asked = write!(stream, "GET {path} HTTP/1.0\r\n\r\n");
+    match asked.and_then(|()| stream.read_to_string(&mut page)) {
+        Ok(_) => page,
+        Err(_) => String::new(),
+    }
 }
 
 #[test]

@@ -25,8 +25,14 @@ fn wait_for_trouble(control: &TestControlPlane, words: &str) -> Value {
 fn a_server_of_nats_that_is_away_is_told_until_it_is_back() {
     let mut fleet = SmallFleet::start_over(&NatsConfiguration::default(), 30, 1, &[]);
     assert_eq!(fleet.control.fleet("status"), (0, "everything works\n".to_owned()));
+    let measured = |fleet: &SmallFleet, down: u32| {
+        let metrics = fleet.control.client.get_bytes("/metrics").unwrap();
+        String::from_utf8(metrics).unwrap().contains(&format!("\nhakobu_fleet_nats_groups_down {down}\n"))
+    };
+    assert!(measured(&fleet, 0));
     fleet.nats.kill();
     let trouble = wait_for_trouble(&fleet.control, "connecting to NATS");
+    assert!(measured(&fleet, 1));
     assert_eq!(trouble["problem"]["kind"], "connection_lost", "{trouble}");
     let (code, said) = fleet.control.fleet("status");
     assert!(code == 1 && said.contains("NATS does not work for the group site-a since 20"), "{said}");

@@ -101,15 +101,19 @@ impl Campaign {
 
     /// Asks for the leadership and renews it over one connection, until that is lost.
     async fn hold_office(&mut self) {
-        let Ok(mut session) = self.connected().await else { return };
+        let mut session = match self.connected().await {
+            Ok(session) => session,
+            Err(error) => return self.view.note_trouble(error),
+        };
         loop {
             let asked = match self.view.last_term() {
                 Some(term) => self.renew(&mut session, term).await,
                 None => self.look(&mut session).await,
             };
-            if asked.is_err() {
-                return;
+            if let Err(error) = asked {
+                return self.view.note_trouble(error);
             }
+            self.view.clear_trouble();
             sleep(if self.view.last_term().is_some() { RENEW_EVERY } else { LOOK_EVERY }).await;
         }
     }

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Read};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_endpoints::local::own_user_name;
 use hakobu_fleet::api::fleet_view::{TokenInput, TokenSecret};
 use hakobu_fleet::client::FleetClient;
 use hakobu_fleet::secret_bytes::SecretBytes;
@@ -74,6 +75,8 @@ fn typed_token() -> Result<SecretBytes> {
 fn own_name() -> String {
     let named = ["SUDO_USER", "LOGNAME", "USER"].into_iter().filter_map(|name| std::env::var(name).ok());
     let user = named.into_iter().find(|name| !name.is_empty());
-    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    // Services and containers often have none of these variables.
+    let known = || own_user_name().map(|name| String::from_utf8_lossy(&name).into_owned());
+    let user = user.or_else(known).unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
     format!("{user}@{}", rustix::system::uname().nodename().to_string_lossy())
 }

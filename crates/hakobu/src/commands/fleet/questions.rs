@@ -25,6 +25,7 @@ use super::watching::tell_problem;
 use crate::exit::{FAILED, code_of};
 use crate::language::Language;
 use crate::report::text_of_json;
+use crate::report::words::side;
 use crate::translation::phrase;
 use crate::{messages, output};
 
@@ -166,8 +167,8 @@ fn location_table(locations: &[LocationTest]) -> String {
             (true, None) => "reached",
             (false, None) => "made by a run",
         };
-        let side = if location.is_target { "target" } else { "source" };
-        [text(&location.location), phrase(language, side), phrase(language, state)]
+        let side = side(if location.is_target { "target" } else { "source" }, language);
+        [text(&location.location), side.unwrap_or_default().to_owned(), phrase(language, state)]
     });
     table(["LOCATION", "SIDE", "STATE"], rows)
 }

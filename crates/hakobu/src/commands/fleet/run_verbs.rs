@@ -136,6 +136,18 @@ fn shown(detail: &RunDetail) -> String {
         ),
     ];
     let mut shown: String = rows.iter().map(|(name, value)| field(name, 13, value)).collect();
+    for shared in &detail.shared_limits {
+        let scope = match (&shared.group, &shared.location) {
+            (Some(group), _) => format!("group {group}"),
+            (None, Some(location)) => text(location),
+            (None, None) => continue,
+        };
+        shown.push_str(&field(
+            "shared limits",
+            13,
+            &format!("{scope}: {}", super::limits::words(&shared.limits)),
+        ));
+    }
     if let Some(wait) = &run.waiting_for {
         shown.push_str(&field("waiting for", 13, &wait.message));
     }
