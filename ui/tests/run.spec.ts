@@ -20,9 +20,9 @@ test('a run is watched live, limited, paused, resumed and cancelled', async ({ a
   const chart = admin.getByRole('img', { name: /^Chart: now/ })
   await expect(chart).toHaveAttribute('aria-label', /now [1-9][\d.]* (kB|MB)\/s/)
   await expect(admin.getByRole('rowheader', { name: 'built-in' })).toBeVisible()
-  const unit = admin.getByRole('row').filter({ has: admin.getByRole('cell', { name: 'the rate limit' }) })
+  const unit = admin.getByRole('row').filter({ has: admin.getByRole('cell', { name: 'a limit of rate or operations' }) })
   await expect(unit.first().getByRole('cell').nth(-2)).toHaveText(/^[1-9]\d*$/)
-  await expect(admin.getByText('Bottleneck: the rate limit')).toBeVisible()
+  await expect(admin.getByText('Bottleneck: a limit of rate or operations')).toBeVisible()
   await expect(admin.getByRole('list', { name: 'Phases' }).getByText('Copy')).toHaveAttribute('aria-current', 'step')
   const done = async () => Number((await admin.locator('.figures strong').first().innerText()).replaceAll(',', ''))
   const before = await done()
@@ -49,11 +49,20 @@ test('a run is watched live, limited, paused, resumed and cancelled', async ({ a
   await operations.press('Enter')
   await expect(dialog.getByTestId('limits')).toContainText('Held to 20.0 kB/s, 400 operations/s at each end since')
   expect(await limits()).toMatchObject({ bytes_per_second: 20_000, operations_per_second: 400 })
+  // The button stays where it is when the field is left.
+  await operations.pressSequentially('0')
+  await dialog.getByRole('button', { name: 'Apply' }).click()
+  await expect(dialog.getByTestId('limits')).toContainText('4,000 operations/s at each end since')
   await rate.fill('1 B')
   await rate.press('Enter')
   await expect(rate).toHaveAttribute('aria-invalid', 'true')
   expect(await limits()).toMatchObject({ bytes_per_second: 20_000 })
   await admin.keyboard.press('Escape')
+
+  // Limits that it shares are named.
+  await api('PUT', '/api/v1/groups/local/limits', { version: 1, operations_per_second: 5_000, paused: false })
+  await expect(admin.getByText('Limits of the group local: 5,000 operations/s')).toBeVisible()
+  await api('PUT', '/api/v1/groups/local/limits', { version: 1, paused: false })
 
   await admin.getByRole('button', { name: 'Pause' }).click()
   await expect(admin.getByText('Paused', { exact: true })).toBeVisible()

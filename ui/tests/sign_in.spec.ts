@@ -30,6 +30,7 @@ test('an address with a token that is valid once signs in once', async ({ browse
   const second = await open(browser)
   await second.page.goto(`/#/sign-in?token=${made.secret}`)
   await expect(second.page.getByRole('heading', { name: 'Sign in' })).toBeVisible()
+  await expect(second.page.getByRole('alert')).toContainText('token')
 })
 
 test('a session ends with its token, and says so', async ({ browser }) => {

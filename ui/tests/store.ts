@@ -15,7 +15,7 @@ export async function bucket() {
   mkdirSync(join(data, 'bucket/photos'), { recursive: true })
   writeFileSync(join(data, 'bucket/photos/a.jpg'), 'content')
   const [accessKey, secretKey] = ['AKIAPAGETEST', 'k3Wq8Zt1Hn5Vy7Bc']
-  const port = 40_000 + (process.pid % 20_000)
+  const port = 12_000 + (process.pid % 6_000)
   const server = spawn(PROGRAM, ['--port', `127.0.0.1:${port}`, '--region', 'us-east-1', 'posix', data], {
     env: { ...process.env, ROOT_ACCESS_KEY: accessKey, ROOT_SECRET_KEY: secretKey }, cwd: folder, stdio: 'ignore',
   })

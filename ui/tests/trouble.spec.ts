@@ -19,7 +19,7 @@ test('a full disk under the ledger is told on each page until there is space', a
   const data = join(folder, 'data')
   mkdirSync(data)
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=700,size=4m', 'none', data])
-  const server = launch(folder, 31_000 + (process.pid % 10_000))
+  const server = launch(folder, 18_000 + (process.pid % 2_000))
   try {
     const context = await browser.newContext({ locale: 'en-GB' })
     const page = await context.newPage()
@@ -53,7 +53,7 @@ test('a full disk under the ledger is told on each page until there is space', a
 test('a server of NATS that is away is told with its group', async ({ browser }) => {
   const folder = mkdtempSync(join(plane().folder, 'away-'))
   // Nothing listens on the port of discard.
-  const server = launch(folder, 31_000 + (process.pid % 10_000), ['--nats', 'nats://127.0.0.1:9', '--nats-group', 'site-z'])
+  const server = launch(folder, 18_000 + (process.pid % 2_000), ['--nats', 'nats://127.0.0.1:9', '--nats-group', 'site-z'])
   try {
     const context = await browser.newContext({ locale: 'en-GB' })
     const page = await context.newPage()

@@ -57,7 +57,14 @@ test('the wizard makes a relationship, step by step', async ({ admin }) => {
   await admin.getByLabel('Time zone').fill('Asia/Tokyo')
   await expect(admin.getByTestId('starts').getByRole('listitem')).toHaveCount(5)
   await expect(admin.getByTestId('starts')).toContainText('02:30:00')
-  await admin.getByRole('textbox', { name: 'Rate, over all brokers' }).fill('200 MB/s')
+  // What is no limit is not taken for none.
+  const rate = admin.getByRole('textbox', { name: 'Rate, over all brokers' })
+  for (const [field, wrong, right] of [[rate, '20 bananas', '200 MB/s'], [admin.getByLabel('Brokers at the same time'), '-1', '']] as const) {
+    await field.fill(wrong)
+    await admin.getByRole('button', { name: 'Next' }).click()
+    await expect(field).toHaveAttribute('aria-invalid', 'true')
+    await field.fill(right)
+  }
   await admin.getByRole('button', { name: 'Next' }).click()
 
   await admin.getByLabel('Owner').fill('storage team')
@@ -336,4 +343,19 @@ test('a preview shows the error of a source that is not there, and nothing is sh
   for (let next = 0; next < 3; next += 1) await admin.getByRole('button', { name: 'Next' }).click()
   await expect(admin.getByTestId('planned')).toHaveCount(0)
   await expect(outdated).toBeVisible()
+})
+
+test('a preview of a sync counts what would be deleted', async ({ admin }) => {
+  const source = tree(fresh('synchronised source'), 6)
+  const target = tree(fresh('synchronised target'), 10)
+  await admin.getByRole('link', { name: 'New relationship' }).click()
+  await admin.getByLabel('Name').fill(fresh('previewed sync'))
+  await admin.getByLabel('Group').fill('local')
+  await admin.getByRole('radio', { name: /^Sync/ }).check()
+  await admin.getByRole('checkbox', { name: 'Remove what only the target has' }).check()
+  await admin.getByRole('textbox', { name: 'Source' }).fill(`${source}/`)
+  await admin.getByRole('textbox', { name: 'Target' }).fill(target)
+  for (let next = 0; next < 4; next += 1) await admin.getByRole('button', { name: 'Next' }).click()
+  await admin.getByRole('button', { name: 'Run the preview' }).click()
+  await expect(admin.getByTestId('planned')).toContainText('Deleted4', { timeout: 30_000 })
 })

@@ -1683,6 +1683,8 @@ export interface components {
             phases: components["schemas"]["PhaseView"][];
             /** @description Locations and options. */
             request: components["schemas"]["RequestView"];
+            /** @description The limits that it shares with other runs: of its group, and of endpoints that it touches. None if it has ended. */
+            shared_limits?: components["schemas"]["SharedLimitView"][];
         };
         /** @description How much of a run is done. */
         RunFigures: {
@@ -1937,6 +1939,14 @@ export interface components {
             version: string;
             /** @description The label of the token. */
             who: string;
+        };
+        /** @description Limits that several runs share. */
+        SharedLimitView: {
+            /** @description The group, if they are those of a group. */
+            group?: string | null;
+            /** @description The limits. */
+            limits: components["schemas"]["LimitsSetting"];
+            location?: components["schemas"]["ByteText"] | null;
         };
         /** @description The token to sign in with. */
         SignIn: {

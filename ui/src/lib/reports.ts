@@ -12,11 +12,11 @@ function text(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** The counts of a dry run, from `hakobu.report/1`. */
+/** The counts of a dry run, from `hakobu.report/1`. It deletes nothing: what it would delete is only at the target. */
 export function plannedCounts(report: unknown) {
   const of = (name: string) => number(at(report, 'entries', name)) ?? 0
   return {
-    created: of('created'), updated: of('updated'), unchanged: of('unchanged'), attributesOnly: of('attributes_only'), deleted: of('deleted'), failed: of('failed'),
+    created: of('created'), updated: of('updated'), unchanged: of('unchanged'), attributesOnly: of('attributes_only'), deleted: of('only_in_target'), failed: of('failed'),
     bytes: number(at(report, 'bytes', 'planned')),
   }
 }
