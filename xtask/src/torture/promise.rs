@@ -167,7 +167,7 @@ impl PromiseBuilder<'_> {
         }
         for (path, expected) in &mut self.promise.entries {
             let is_there = self.target.get(path).is_some_and(SeenEntry::is_directory);
-            if is_there && expected.entry.is_directory() {
+            if is_there && self.brought.contains(path) && expected.entry.is_directory() {
                 expected.free = UnpromisedProperties::of_any_attributes();
             }
         }
