@@ -109,6 +109,7 @@ fn play_in(
         had_kill: false,
         killed_at: BTreeSet::new(),
         before_cut: Snapshot::new(),
+        after_cut: Snapshot::new(),
         cut_target_path: PathBuf::new(),
     };
     for (event, happens) in history.events.iter().enumerate() {
@@ -155,6 +156,8 @@ struct PlayState<'a> {
     out_of_reach: BTreeSet<Name>,
     /// The target before the last power cut.
     before_cut: Snapshot,
+    /// The target after the last power cut.
+    after_cut: Snapshot,
     /// The target of the run during which the power was cut.
     cut_target_path: PathBuf,
     /// True if the power was cut after the last successful run.
@@ -261,6 +264,7 @@ impl PlayState<'_> {
             let is_undurable = step.manner.iter().any(|option| option.starts_with("--durable"));
             (self.cut, self.had_cut) = (!is_undurable, true);
             (self.before_cut, self.cut_target_path) = (scope.before.clone(), scope.target_path.clone());
+            self.after_cut = self.at(&scope.target_path)?;
         }
         if !again {
             return Ok(None);
@@ -403,13 +407,15 @@ impl PlayState<'_> {
         }
         if !trusting {
             // After a power cut the next run compares by content. Content that was left alone before the cut may be
-            // left alone again, and other names of the file may be linked to it.
+            // left alone again, and other names of the file may be linked to it. So may what others wrote after the cut:
+            // a run that was cut off before its first name leaves no mark.
             let of = |path: &Name| scope.source.get(path).map(|entry| entry.inode);
             for (path, expected) in &mut promise.entries {
                 let is_name = |other: &Name| other == path || of(path).is_some() && of(other) == of(path);
-                let mut old = self.before_cut.iter().filter(|(other, _)| is_name(other));
-                let old: Vec<&walk::SeenKind> = old.by_ref().map(|(_, entry)| &entry.kind).collect();
-                expected.or.retain(|kind| old.contains(&kind));
+                let had = |snapshot: &Snapshot, kind: &walk::SeenKind| {
+                    snapshot.iter().any(|(other, entry)| is_name(other) && entry.kind == *kind)
+                };
+                expected.or.retain(|kind| had(&self.before_cut, kind) || !had(&self.after_cut, kind));
             }
         }
         promise
