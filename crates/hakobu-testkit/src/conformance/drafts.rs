@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{DraftParameters, TargetLane, TargetOp, TargetOutcome};
+use hakobu_core::digest::{Digest, piece_value};
+use hakobu_core::endpoint::{DraftKind, DraftParameters, TargetLane, TargetOp, TargetOutcome};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
 
 use super::bench::*;
@@ -22,6 +22,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase::new("a draft that is kept for a later run cannot be seen", kept_for_later),
     ConformanceCase::new("two lanes write chunks of one draft", two_lanes),
     ConformanceCase::new("many drafts are open at once", many),
+    ConformanceCase::new("what is compared has no content beyond its end", compared_beyond_the_end),
 ];
 
 fn invisible(bench: &Workplace<'_>) {
@@ -191,5 +192,31 @@ fn many(bench: &Workplace<'_>) {
     assert_eq!(found.len(), 100);
     for (name, bytes) in found {
         assert_eq!(String::from_utf8(name).unwrap(), bytes[0].to_string());
+    }
+}
+
+fn compared_beyond_the_end(bench: &Workplace<'_>) {
+    let size_bytes = 2 * CHUNK_BYTES + 1;
+    let bytes = content(size_bytes);
+    let of = |piece: Extent| &bytes[piece.offset as usize..piece.end() as usize];
+    for there in [0, 1, PIECE_BYTES + 5, CHUNK_BYTES] {
+        writer(bench).file("file", of(Extent { offset: 0, length: there }));
+        let target = bench.target();
+        let mut lane = lane(&*target);
+        let kind = DraftKind::Compare;
+        let begin = DraftParameters { kind, ..DraftParameters::file(path("file"), size_bytes) };
+        let begun = ask(&mut *lane, TargetOp::Begin { draft: 1, begin, attributes: None }).unwrap();
+        assert!(matches!(begun, TargetOutcome::Begun(_) | TargetOutcome::Done), "{begun:?}");
+        for offset in [0, CHUNK_BYTES, 2 * CHUNK_BYTES] {
+            let extent = Extent { offset, length: CHUNK_BYTES.min(size_bytes - offset) };
+            let told = ask(&mut *lane, TargetOp::HashRange { draft: 1, extent, blocks: false }).unwrap();
+            let TargetOutcome::Hashes(values) = told else { panic!("{told:?}") };
+            assert_eq!(values.len(), extent.pieces().count(), "{there} bytes, from {offset}");
+            for (piece, value) in extent.pieces().zip(values) {
+                let is_equal = value == piece_value(size_bytes, piece.offset, of(piece));
+                assert_eq!(is_equal, piece.end() <= there, "{there} bytes, at {}", piece.offset);
+            }
+        }
+        done(&ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: false }).unwrap()).unwrap();
     }
 }

@@ -114,6 +114,8 @@ pub(super) struct ObjectDraft {
     pub(super) plan: PartPlan,
     /// The upload, once the first part is sent.
     pub(super) upload: OnceCell<UploadId>,
+    /// The size in bytes of the object that is there, once it is known.
+    pub(super) size_there: OnceCell<u64>,
     /// The record that a later run needs to go on.
     pub(super) journal: DraftJournal,
     /// Told when a part has been stored, or a write has failed.
@@ -144,6 +146,7 @@ impl ObjectDraft {
             tagger: begin.tag_key.map(Tagger::new).transpose()?,
             plan: PartPlan::new(begin.size_bytes, limits)?,
             upload: OnceCell::new(),
+            size_there: OnceCell::new(),
             journal: DraftJournal::default(),
             changed: Notify::new(),
             progress: Mutex::new(progress),

@@ -13,7 +13,7 @@ use hakobu_core::endpoint::{
 };
 use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extended::{Extended, ExtendedRef};
-use hakobu_core::extent::{Extent, PIECE_BYTES};
+use hakobu_core::extent::Extent;
 use hakobu_core::listing::Detail;
 use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::path::EntryPath;
@@ -496,21 +496,36 @@ impl ObjectWriter {
         }
     }
 
-    /// Returns the values of the pieces of an existing object.
+    /// Returns the values of the pieces of an existing object, which has nothing beyond its end.
     async fn hash_range(&self, id: DraftId, extent: Extent) -> Result<TargetOutcome> {
         let draft = self.drafts.find(id)?;
         let read = async {
-            let mut chunks = self.api.get(&draft.key, Some(extent), None).await?.chunks;
-            let mut bytes = Vec::with_capacity(usize::try_from(extent.length).unwrap_or(0));
-            while let Some(chunk) = chunks.next().await {
-                bytes.extend_from_slice(&chunk?);
-            }
-            let value = |(index, piece): (usize, &[u8])| {
-                let offset = extent.offset + index as u64 * PIECE_BYTES;
-                piece_value(draft.tagger.as_ref(), draft.size_bytes(), offset, piece)
+            let bytes = self.read_there(&draft, extent).await?;
+            let value = |(piece, content): (Extent, &[u8])| {
+                piece_value(draft.tagger.as_ref(), draft.size_bytes(), piece.offset, content)
             };
-            bytes.chunks(PIECE_BYTES as usize).enumerate().map(value).collect::<Result<Vec<_>>>()
+            extent.filled(&bytes).map(value).collect::<Result<Vec<_>>>()
         };
         read.await.map(TargetOutcome::Hashes).map_err(|error: Error| error.at(&draft.path))
+    }
+
+    /// Reads a range of the object that is there, as far as it goes. Stores refuse ranges beyond the end.
+    async fn read_there(&self, draft: &ObjectDraft, extent: Extent) -> Result<Vec<u8>> {
+        let size = || async {
+            let head = self.api.head(&draft.key).await?;
+            head.map(|head| head.size_bytes).ok_or_else(|| missing("reading"))
+        };
+        let size_bytes = *draft.size_there.get_or_try_init(size).await?;
+        let length = size_bytes.saturating_sub(extent.offset).min(extent.length);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        if length == 0 {
+            return Ok(bytes);
+        }
+        let range = Extent { length, ..extent };
+        let mut chunks = self.api.get(&draft.key, Some(range), None).await?.chunks;
+        while let Some(chunk) = chunks.next().await {
+            bytes.extend_from_slice(&chunk?);
+        }
+        Ok(bytes)
     }
 }
