@@ -1,7 +1,7 @@
 //! Looks up single entries.
 
 use hakobu_core::Result;
-use hakobu_core::entry::EntryMetadata;
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::listing::Detail;
 use hakobu_core::path::EntryPath;
 
@@ -33,7 +33,10 @@ pub(crate) async fn find(
     if !path.is_root() {
         let key = root.key(path)?;
         if let Some(head) = api.head(&key).await? {
-            return Ok(Some((key, described(api.limits(), &head, false))));
+            let entry = described(api.limits(), &head, false);
+            // Azure has a directory's own object under the name without a slash as well.
+            let key = if entry.metadata.kind == EntryKind::Directory { root.directory(path)? } else { key };
+            return Ok(Some((key, entry)));
         }
     }
     let prefix = root.directory(path)?;

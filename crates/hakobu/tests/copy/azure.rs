@@ -13,6 +13,7 @@ use hakobu_testkit::tree_difference::compare;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use super::fidelity::set;
 use crate::program::*;
 
 /// A directory to run in, and a server whose credentials are in the environment.
@@ -72,6 +73,21 @@ fn a_nasty_tree_returns_from_azure() {
     let again = all.run("copy", "").args(["az://container/at/home/", "back"]).run_to(0);
     assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
     all.run("verify", "").args([contents(&source), "az://container/at/home".into()]).run_to(0);
+}
+
+#[test]
+fn a_directory_that_is_named_returns_with_all_its_attributes() {
+    let all = AzureSurroundings::new();
+    let source = all.path("source");
+    fs::create_dir(&source).unwrap();
+    file(&source.join("a"), 10);
+    // Too large for the metadata of its object. What holds them is in the directory itself.
+    set(&source, "user.large", &[7; 16 << 10]);
+    all.run("copy", "").args([contents(&source), "az://container/at/home".into()]).run_to(0);
+    fs::create_dir(all.path("back")).unwrap();
+    all.run("copy", "").args(["az://container/at/home", "back"]).run_to(0);
+    assert_kept(&source, &all.path("back/home"), |_| false);
+    all.run("verify", "").args(["az://container/at/home", "back"]).run_to(0);
 }
 
 #[test]
