@@ -165,12 +165,13 @@ impl ListingEvidence {
     }
 
     /// Returns the modification time with which an entry of the target is compared. A store that copied an object without a
-    /// time of its own gave the copy none either: then it has that of the source, unless the content is another.
+    /// time of its own gave the copy none either: then it has that of the source, unless the content is another. From one
+    /// store to another, each object gets a time.
     pub fn time_of_copy(&self, source: &EntryMetadata, target: &EntryMetadata) -> FileTime {
         let Some((of_source, of_target)) = self.source.clock.zip(self.target.clock) else {
             return target.mtime;
         };
-        let listed = self.source.listed.times && self.target.listed.times;
+        let listed = self.is_within_store && self.source.listed.times && self.target.listed.times;
         let is_copy = of_source.moments(source.ctime, 0).0 <= of_target.moments(target.ctime, 0).1;
         let is_bare = |it: &EntryMetadata| it.kind != EntryKind::Directory && it.mtime == it.ctime;
         let may_be_equal = is_copy && !source.content_mark.is_other(target.content_mark);
@@ -372,7 +373,8 @@ mod tests {
     fn a_copy_of_an_object_without_a_time_has_none_either() {
         let at =
             |seconds: i64, own_s: i64| entry(EntryKind::File, 5, (own_s * SECOND_NS, seconds * SECOND_NS));
-        let exact = between(&store(0, 0), &store(0, 0)).with_exact(true, true);
+        let within = |number| Capabilities { copies_within: Some(number), ..store(0, 0) };
+        let [exact, apart] = [7, 8].map(|other| between(&within(7), &within(other)).with_exact(true, true));
         let [md5, other] = [1, 2].map(|byte| ContentMark::of_md5(&[byte; 16]));
         let tag = ContentMark::of_tag(&[1; 16], 2);
         for (source, target, marks, expected) in [
@@ -388,6 +390,7 @@ mod tests {
             (source.content_mark, target.content_mark) = marks;
             let found = exact.time_of_copy(&source, &target).seconds;
             assert_eq!(found, expected, "{source:?} {target:?}");
+            assert_eq!(apart.time_of_copy(&source, &target), target.mtime);
             let files = between(&Capabilities::posix(true), &Capabilities::posix(true));
             assert_eq!(files.time_of_copy(&source, &target), target.mtime);
         }
