@@ -2,6 +2,7 @@
 
 use super::super::check::{Proof, Violation};
 use super::super::command::{CommandResult, path_in};
+use super::super::environment::faults::Fault;
 use super::super::itemization::{self, ListedChange, ListedTarget};
 use super::super::model::Name;
 use super::super::step::{Shape, Step};
@@ -39,10 +40,13 @@ impl PlayState<'_> {
         let failures: Vec<Name> = failures(step, ran);
         let failed = |path: &Name| failures.iter().any(|failure| is_kin(path, failure));
         let loses = loses_attributes(ran);
-        // A killed run has no report that counts them. An entry with extended attributes may be one that lacks another.
+        // A killed run has no report that counts them. An entry with extended attributes may be one that lacks another. One that
+        // cannot be read for a moment makes the entry look different, and the same attributes are set again.
+        let fails_to_read =
+            matches!(&step.fault, Some(Fault::Inject { calls, .. }) if calls.contains("getxattr"));
         let may_lack = |change: &ListedChange| {
             let has_some = |(name, seen): (&Name, &SeenEntry)| change.names(name) && !seen.xattrs.is_empty();
-            is_disturbed && ran.report.is_null() && before.iter().any(has_some)
+            is_disturbed && (ran.report.is_null() || fails_to_read) && before.iter().any(has_some)
         };
         let mut wrong = Vec::new();
         let mut judge = |list: &[ListedChange], deletions_only: bool| {
