@@ -285,9 +285,11 @@ impl ListedTarget<'_> {
             "directory" => is_folder(new) && old.is_none(),
             "replace" => is_folder(new) && is_new_form && old.is_some(),
             "link" => match (old, new) {
-                // Where inode numbers lie, a name can be linked again to the file that it already had.
+                // Where inode numbers may lie, a name can be linked again to the file that it already had. Change times in
+                // whole seconds may not show that.
                 (Some(old), Some(new)) => {
-                    new.is_file() && (old.inode != new.inode || new.links > 1 && is_touched(old, new))
+                    let is_other = old.links != new.links || is_touched(old, new);
+                    new.is_file() && (old.inode != new.inode || new.links > 1 && is_other)
                 }
                 (_, new) => new.is_some_and(SeenEntry::is_file),
             },

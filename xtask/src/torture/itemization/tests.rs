@@ -170,3 +170,16 @@ fn after_a_fault_only_lies_are_wrong() {
     assert_eq!((lies("update     c"), lies("update     a")), (0, 0));
     assert_eq!((lies("delete     b"), lies("update     b")), (1, 1));
 }
+
+#[test]
+fn a_name_is_linked_to_the_file_that_it_had_only_if_that_got_other_names() {
+    let named = |links| SeenEntry { links, ..file(1, 12) };
+    let before = tree(&[("first", named(2)), ("second", named(2))]);
+    let lines = "link       second\nlink       third";
+    let after = tree(&[("first", named(3)), ("second", named(3)), ("third", named(3))]);
+    assert_eq!(judged(&before, &after, lines), [""; 0]);
+    assert_eq!(
+        judged(&before, &before, "link       second"),
+        ["lists: link second is listed, and did not take place"]
+    );
+}
