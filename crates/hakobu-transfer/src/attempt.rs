@@ -137,6 +137,9 @@ impl Attempt<'_, '_> {
         transfer.verified = job.digest && !job.dry_run && ends.hash();
         let unit = self.exchange.map(|exchange| UnitExchange::begin(exchange, plan.new_target.clone()));
         self.carryover.has_begun_unit = unit.is_some();
+        if let Some(unit) = &unit {
+            shared_run::check_target(&hosts, &plan, unit)?;
+        }
         let TransferPlan {
             identity, roots, root, mut grant, new_target, over_network, written_sectors, ..
         } = plan;

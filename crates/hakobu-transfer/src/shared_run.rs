@@ -20,6 +20,8 @@ use hakobu_core::request::CopyRequest;
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
 use crate::opening::{TransferHosts, may_have_agent};
+use crate::plan::TransferPlan;
+use crate::unit_exchange::UnitExchange;
 
 const SHARING: &str = "sharing the work";
 
@@ -138,12 +140,109 @@ pub(crate) fn check_plan(hosts: &TransferHosts, job: &Job) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a unit whose target is not there, although an earlier unit has made it: files would get to another place than those of
+/// other processes.
+///
+/// # Errors
+/// `NotFound`
+pub(crate) fn check_target(
+    hosts: &TransferHosts,
+    plan: &TransferPlan,
+    unit: &UnitExchange<'_>,
+) -> Result<()> {
+    let target = hosts.target();
+    if plan.new_target.is_none() || !unit.is_given() || !target.is_here() || target.is_store() {
+        return Ok(());
+    }
+    let words = "it is not there, and other processes of this run have written to it";
+    let error = Error::new(ErrorKind::NotFound, "opening the target", words).at(plan.landed.clone());
+    Err(error
+        .hint("mount its file system on this machine as on the others, or run no broker of the group here"))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use hakobu_core::event::NoObserver;
+    use hakobu_core::exchange::{
+        DirectoryEnd, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkDemand, WorkShare,
+    };
+    use hakobu_core::live_limits::LiveLimits;
     use hakobu_core::location::Location;
+    use hakobu_core::pace::RunLimits;
+    use hakobu_core::path::EntryPath;
+    use hakobu_core::prompts::NoPrompts;
     use hakobu_core::request::Transport;
+    use hakobu_core::target_lease::TargetLease;
 
     use super::*;
+
+    /// A unit that is one directory, and gives nothing away.
+    struct OneDirectory(TargetLease);
+
+    impl WorkExchange for OneDirectory {
+        fn begin(&self) -> Option<Vec<WorkShare>> {
+            let path = EntryPath::new("below").unwrap();
+            let place = SharePlace { root: 0, source: path.clone(), target: path, top_names: 0 };
+            Some(vec![WorkShare::Directory(DirectoryShare { place, is_above_settled: false })])
+        }
+
+        fn demand(&self, _entries: u64, _bytes: u64) -> WorkDemand {
+            WorkDemand::Nothing
+        }
+
+        fn give(&self, _shares: Vec<DirectoryShare>) {}
+
+        fn slice_demand(&self, _entries: u64) -> WorkDemand {
+            WorkDemand::Nothing
+        }
+
+        fn give_slices(&self, _slices: Vec<DirectorySlice>) {}
+
+        fn takes_names(&self) -> bool {
+            false
+        }
+
+        fn give_names(&self, _names: Vec<NameShare>) {}
+
+        fn leave_open(&self, _directories: Vec<DirectoryEnd>) {}
+
+        fn lease(&self) -> &TargetLease {
+            &self.0
+        }
+    }
+
+    /// Runs the unit from `source` to `target` in a folder.
+    fn run_one_directory(folder: &Path) -> Transfer {
+        let place = |name: &str| folder.join(name).display().to_string();
+        let mut run = SharedRun::new(request(&(place("source") + "/"), &place("target"))).unwrap();
+        let exchange = OneDirectory(TargetLease::endless([7; 8]));
+        let mut environment = RunEnvironment {
+            prompts: &mut NoPrompts,
+            observer: &NoObserver,
+            cancel: Arc::default(),
+            limits: Arc::new(LiveLimits::new(RunLimits::default(), Instant::now)),
+        };
+        run.run(&exchange, &mut environment)
+    }
+
+    #[test]
+    fn a_given_unit_is_refused_where_the_target_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("source/below")).unwrap();
+        fs::write(folder.path().join("source/below/file"), "content").unwrap();
+        let fatal = run_one_directory(folder.path()).summary.fatal.unwrap();
+        assert_eq!(fatal.kind, ErrorKind::NotFound, "{fatal}");
+        assert!(fatal.to_string().contains("/target: it is not there"), "{fatal}");
+        assert!(!folder.path().join("target").exists());
+        fs::create_dir(folder.path().join("target")).unwrap();
+        let summary = run_one_directory(folder.path()).summary;
+        assert!(summary.fatal.is_none(), "{:?}", summary.fatal);
+        assert_eq!(fs::read(folder.path().join("target/below/file")).unwrap(), b"content");
+    }
 
     fn request(source: &str, target: &str) -> CopyRequest {
         let location = |text: &str| Location::parse(text.as_bytes()).unwrap();

@@ -34,6 +34,12 @@ impl<'a> UnitExchange<'a> {
         Self { outer, shares: Mutex::new(shares), lease, new_target }
     }
 
+    /// Returns true if the unit is a part that an earlier unit gave away. That one has made the target, if it was not there.
+    pub fn is_given(&self) -> bool {
+        let shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.iter().flatten().any(|share| !matches!(share, WorkShare::Entry(_)))
+    }
+
     /// Returns the identity of the run: the first half is that of the job, the second is that of the lease, so that each has
     /// locks, drafts and marks of its own.
     pub fn identity(&self, of_job: &[u8; 16]) -> [u8; 16] {
