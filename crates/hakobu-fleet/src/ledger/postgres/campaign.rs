@@ -23,7 +23,7 @@ const DURING: &str = "asking for the leadership";
 /// The time between two renewals.
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 /// The time after which a leader that does not renew is replaced.
-const TERM_WITHOUT_RENEWAL: Duration = Duration::from_secs(6);
+pub(super) const TERM_WITHOUT_RENEWAL: Duration = Duration::from_secs(6);
 /// The time after which a leader that could not renew takes itself for replaced: before anybody else can.
 const TRUST: Duration = Duration::from_secs(5);
 /// The time between two looks of one that does not lead.
