@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
 use base64::Engine as _;
@@ -100,7 +100,11 @@ impl SealingKeys {
     /// `Conflict` if there is one.
     pub fn create(path: &Path) -> Result<Self> {
         let keys = Self(vec![SealingKey::generate()?]);
-        keys.write_new(path).map_err(|error| match error.kind() {
+        // Two processes may do this at a time.
+        let draft = keys.write_draft(path, &format!(".{}.new", std::process::id()))?;
+        let placed = std::fs::hard_link(&draft, path);
+        let _ = std::fs::remove_file(&draft);
+        placed.map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
                 let words = "there is one already; secrets sealed with it would be lost";
                 Error::new(ErrorKind::Conflict, CREATING, words).at(bytes_of(path))
@@ -137,10 +141,9 @@ impl SealingKeys {
             }
         }
         let none = || {
-            wrong(
-                ErrorKind::Usage,
-                format!("this is no key file, or it is damaged: each line is \"{KEY_FORM} ID KEY\""),
-            )
+            let words = format!("this is no key file, or it is damaged: each line is \"{KEY_FORM} ID KEY\"");
+            wrong(ErrorKind::Usage, words)
+                .hint("put back the copy of the key file, or name the right one with --key-file")
         };
         if length as u64 > FILE_BYTES_MAX {
             return Err(none());
@@ -279,17 +282,27 @@ impl SealingKeys {
     }
 
     fn replace(&self, path: &Path) -> Result<()> {
+        let draft = self.write_draft(path, ".new")?;
+        std::fs::rename(&draft, path).map_err(|error| Error::io(CREATING, &error).at(bytes_of(path)))?;
+        sync_folder(path)
+    }
+
+    /// Writes the whole file under another name, so that nothing has its final name before it is complete.
+    fn write_draft(&self, path: &Path, ending: &str) -> Result<PathBuf> {
         let mut draft = path.as_os_str().to_owned();
-        draft.push(".new");
-        let draft = Path::new(&draft);
+        draft.push(ending);
+        let draft = PathBuf::from(draft);
         let io = |error: std::io::Error| Error::io(CREATING, &error).at(bytes_of(path));
         // An earlier attempt may have left one.
-        match std::fs::remove_file(draft) {
+        match std::fs::remove_file(&draft) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
             _ => {}
         }
-        self.write_new(draft).and_then(|()| std::fs::rename(draft, path)).map_err(io)?;
-        sync_folder(path)
+        if let Err(error) = self.write_new(&draft) {
+            let _ = std::fs::remove_file(&draft);
+            return Err(io(error));
+        }
+        Ok(draft)
     }
 }
 
@@ -343,6 +356,7 @@ mod tests {
         let keys = SealingKeys::create(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(SealingKeys::create(&path).unwrap_err().kind, ErrorKind::Conflict);
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no draft is left");
         let again = SealingKeys::load_or_create(&path).unwrap();
         let sealed = keys.seal("a", &secret("open sesame")).unwrap();
         assert_eq!(again.open(&sealed, "a").unwrap().expose(), b"open sesame");

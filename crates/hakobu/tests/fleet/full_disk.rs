@@ -104,3 +104,19 @@ fn a_full_disk_under_the_ledger_is_told_until_there_is_space() {
     );
     assert_eq!(fs::read_dir(&target).unwrap().count(), 300);
 }
+
+#[test]
+fn a_first_start_on_a_full_disk_does_not_harm_the_next_one() {
+    let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
+    let folder = place.path().join("control");
+    let disk = SmallDisk::mount(&folder, 4 << 20);
+    disk.fill();
+    let mut start = Command::new("timeout");
+    start.args(["60", env!("CARGO_BIN_EXE_hakobu"), "serve", "--listen", "127.0.0.1:0", "--data"]);
+    let failed = start.arg(&folder).output().unwrap();
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(failed.status.code() != Some(124) && said.to_lowercase().contains("no space left"), "{said}");
+    disk.make_space();
+    let control = TestControlPlane::start(&folder, &[]);
+    assert_eq!(control.fleet("status"), (0, "everything works\n".to_owned()));
+}
