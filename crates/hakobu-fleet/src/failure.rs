@@ -6,6 +6,7 @@ use hakobu_core::path::PATH_BYTES_MAX;
 
 use crate::ids::RowNumber;
 use crate::limits::{check_at_most, shortened};
+use crate::names::BrokerName;
 
 /// The maximum length of a path of a failure in bytes: one as the user typed it may have a host in front.
 pub const FAILURE_PATH_BYTES_MAX: usize = 2 * PATH_BYTES_MAX;
@@ -61,6 +62,13 @@ impl FailureRow {
         }
         Ok(())
     }
+}
+
+/// Adds to an error which broker met it.
+pub fn tell_broker(error: &mut Error, broker: &BrokerName) {
+    let where_met = format!("; the broker {broker} met it");
+    let kept = FAILURE_TEXT_BYTES_MAX.saturating_sub(where_met.len());
+    error.detail = shortened(&error.detail, kept) + &where_met;
 }
 
 /// The number of each kind of error in a ledger, and its name in reports. Neither is ever given to another kind.
@@ -157,5 +165,9 @@ mod tests {
         row.check().unwrap();
         assert_eq!(row.failure.error.detail.len(), FAILURE_TEXT_BYTES_MAX);
         assert_eq!(row.failure.path, failure.path);
+        let mut row = row;
+        tell_broker(&mut row.failure.error, &BrokerName::new("b1").unwrap());
+        row.check().unwrap();
+        assert!(row.failure.error.detail.ends_with("x; the broker b1 met it"), "{}", row.failure.error);
     }
 }

@@ -8,6 +8,7 @@ use super::live_broker::NAME_KEPT_MS;
 use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
 use crate::bus::{IncomingCall, ReplyTo};
 use crate::change::{LedgerChange, UnitResult};
+use crate::failure::tell_broker;
 use crate::ids::{RunId, UnitKey};
 use crate::limits::check_at_most;
 use crate::message::{
@@ -64,7 +65,10 @@ impl Leader {
                 if !self.is_proven(group, &broker, &lease) {
                     return send(reply, &LeaderAnswer::Lost);
                 }
-                let error = error.map(hakobu_core::Error::from);
+                let mut error = error.map(hakobu_core::Error::from);
+                if let Some(error) = error.as_mut().filter(|_| self.has_several(group)) {
+                    tell_broker(error, &broker);
+                }
                 if let Some(error) = error.clone()
                     && let Some(run) = self.runs.get_mut(&lease.key.run)
                 {
@@ -215,7 +219,11 @@ impl Leader {
         if !self.is_proven(group, &broker, lease) {
             return send(reply, &LeaderAnswer::Lost);
         }
-        let change = unit_result(work, self.units_wanted(group, lease.key.run)).and_then(|result| {
+        let has_several = self.has_several(group);
+        let change = unit_result(work, self.units_wanted(group, lease.key.run)).and_then(|mut result| {
+            if has_several {
+                result.failures.iter_mut().for_each(|row| tell_broker(&mut row.failure.error, &broker));
+            }
             let has_children = !result.children.is_empty();
             let result = Box::new(result);
             let change = LedgerChange::Commit { key: lease.key, broker, epoch: lease.epoch, result };
@@ -228,6 +236,11 @@ impl Leader {
             }
             Err(error) => send(reply, &LeaderAnswer::Refused(error.to_string())),
         }
+    }
+
+    /// Returns true if a group has several brokers, so that it matters which of them met an error.
+    fn has_several(&self, group: &GroupName) -> bool {
+        self.brokers.values().filter(|live| live.group == *group).count() > 1
     }
 
     /// Returns the number of units in which work that one of a run gives away keeps the brokers of its group busy.
