@@ -55,6 +55,8 @@ pub struct BuiltInBroker {
     pub group: GroupName,
     /// Its other settings.
     pub worker: WorkerSettings,
+    /// The time in which it finishes what it has when it is asked to end. Then it gives it back.
+    pub drain: Duration,
 }
 
 /// The settings of the service.
@@ -88,6 +90,8 @@ pub struct ServiceParts {
     pub errands: Arc<dyn ErrandRunner>,
     /// Takes notices.
     pub observer: Arc<dyn Observer + Send + Sync>,
+    /// Asks the built-in broker to give back at once what it has, after the service was asked to end.
+    pub stopping: Arc<AtomicBool>,
 }
 
 /// A service that listens.
@@ -346,8 +350,8 @@ impl ControlService {
             .map_err(|error| (None, error))?;
         let notifier = start_notifier(self.notifier.clone(), &plane, queued);
         // The broker of this process ends with the leadership.
-        let broker_ending = Arc::new(AtomicBool::new(false));
-        let broker = self.start_broker(&plane, &broker_ending);
+        let (broker_ending, broker_stopping) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let broker = self.start_broker(&plane, (&broker_ending, &broker_stopping));
         let (stop, stopped) = oneshot::channel();
         let served = self.start_interface(&plane, stopped);
         let shown = self.show_token(&plane);
@@ -358,6 +362,11 @@ impl ControlService {
             std::thread::sleep(LOOK_EVERY);
         }
         broker_ending.store(true, Ordering::Release);
+        if ending.load(Ordering::Acquire) && matches!(broker, Ok(Some(_))) {
+            self.tell(
+                "ending: what the broker of this control plane is working on is finished or given away",
+            );
+        }
         // Whoever asks need not wait until units and the ledger are done with.
         let is_deposed = failed.is_none() && !ending.load(Ordering::Acquire);
         let mut interface = served.ok().map(|task| (stop, task));
@@ -370,7 +379,7 @@ impl ControlService {
             }
         }
         if let Ok(Some(broker)) = broker {
-            let _has_panicked = broker.join();
+            self.end_broker(broker, &broker_stopping);
         }
         self.end_interface(interface);
         let ledger = plane.end();
@@ -390,20 +399,34 @@ impl ControlService {
     fn start_broker(
         &self,
         plane: &ControlPlane,
-        ending: &Arc<AtomicBool>,
+        (ending, stopping): (&Arc<AtomicBool>, &Arc<AtomicBool>),
     ) -> Result<Option<std::thread::JoinHandle<()>>> {
-        let Some(BuiltInBroker { group, worker }) = &self.settings.broker else { return Ok(None) };
+        let Some(BuiltInBroker { group, worker, .. }) = &self.settings.broker else { return Ok(None) };
         let bus: Arc<dyn BrokerBus> = Arc::new(plane.local().broker(group));
         let worker = BrokerWorker::new(
             worker.clone(),
             (bus, self.parts.reader.clone()),
             (Arc::new(MachineClock), self.parts.observer.clone()),
-            (ending.clone(), Arc::default()),
+            (ending.clone(), stopping.clone()),
         )
         .with_errands(self.parts.errands.clone())
         .with_credentials(CredentialReader::new(self.settings.notifications.places.clone())?);
         let thread = std::thread::Builder::new().name("broker".to_owned()).spawn(move || worker.run());
         thread.map(Some).map_err(|error| Error::io("starting the broker", &error))
+    }
+
+    /// Waits until the broker has ended. What it does not finish in time is given back.
+    fn end_broker(&self, broker: std::thread::JoinHandle<()>, stopping: &AtomicBool) {
+        let drain = self.settings.broker.as_ref().map_or(Duration::ZERO, |broker| broker.drain);
+        let began = Instant::now();
+        while !broker.is_finished() {
+            let is_over = began.elapsed() >= drain || self.parts.stopping.load(Ordering::Acquire);
+            if is_over && !stopping.swap(true, Ordering::AcqRel) {
+                self.tell("the units at hand are given back");
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let _has_panicked = broker.join();
     }
 
     fn start_interface(
@@ -430,6 +453,7 @@ impl ControlService {
     /// Shows the address with a token that signs in once.
     fn show_token(&mut self, plane: &ControlPlane) -> Result<()> {
         if std::mem::replace(&mut self.has_shown_token, true) {
+            self.tell(&format!("this control plane leads again, at {}", self.url()));
             return Ok(());
         }
         let token = ApiToken::generate()?;

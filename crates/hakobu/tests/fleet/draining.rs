@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 
+use crate::control_plane::TestControlPlane;
 use crate::processes::{SOON, wait_until};
 use crate::small_fleet::{SmallFleet, entries_of};
 
@@ -26,6 +27,9 @@ fn brokers_are_drained_by_an_operator_and_others_join() {
     fleet.wait_for_work(run, "b2");
     fleet.control.wait_for_run(run, "the end of the work of a broker", |view| entries_of(view, "b1") == 0);
     assert_eq!(fleet.broker("b1").ended(), None);
+    // It would come back with its next report, and take units again.
+    let refused = fleet.control.fleet("brokers forget b1");
+    assert!(refused.0 == 6 && refused.1.contains("only one that is away can be forgotten"), "{refused:?}");
     fleet.control.client.order("POST", "/api/v1/brokers/b1/undrain", None::<&()>).unwrap();
     fleet.wait_for_work(run, "b1");
     fleet.finish(run);
@@ -51,4 +55,23 @@ fn a_fleet_without_brokers_waits_for_one() {
     fleet.add_broker("late");
     wait_until("work", SOON, || entries_of(&fleet.control.run(run), "late") > 0);
     fleet.finish(run);
+}
+
+#[test]
+fn a_control_plane_with_a_paused_run_ends_in_time() {
+    let place = tempfile::TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    std::fs::create_dir(&source).unwrap();
+    (0..300).for_each(|number| std::fs::write(source.join(format!("f{number}")), "content").unwrap());
+    let folder = place.path().join("control");
+    let mut control = TestControlPlane::start(&folder, &["--drain-seconds", "1"]);
+    control.limit("groups/local", Some(60));
+    let run = control.copy("local", &source, &target);
+    control.wait_for_run(run, "files", |view| view["figures"]["entries_done"].as_u64().unwrap() > 10);
+    assert_eq!(control.fleet(&format!("run pause {run}")).0, 0);
+    wait_until("the pause", SOON, || control.run(run)["state"] == "paused");
+    let began = std::time::Instant::now();
+    control.end();
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert!(!target.join("f299").exists() || !target.join("f0").exists(), "it was paused");
 }

@@ -99,6 +99,11 @@ pub struct ServeArguments {
         value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub lease_seconds: u64,
 
+    /// Time for the built-in broker to finish what it has when this is asked to end; then it gives it back
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 20, conflicts_with = "no_broker",
+        value_parser = clap::value_parser!(u64).range(..=86_400))]
+    pub drain_seconds: u64,
+
     /// Work on nothing; other brokers do
     #[arg(long, conflicts_with = "slots")]
     pub no_broker: bool,

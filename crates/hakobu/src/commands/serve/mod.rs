@@ -66,10 +66,14 @@ fn run(typed: &ServeArguments, name: String, log: &Arc<ProcessLog>) -> Result<()
             .at(typed.listen.to_string())
             .hint("name a certificate with --tls-certificate and --tls-key"));
     }
+    let had_key = folder.key_file().exists();
     let keys = match &typed.key_file {
         Some(path) => SealingKeys::load(path)?,
         None => folder.keys()?,
     };
+    if typed.key_file.is_none() && !had_key {
+        warn_of_other_keys(&place, log);
+    }
     let lease = Duration::from_secs(typed.lease_seconds);
     let leader = LeaderSettings { lease, split_after: SPLIT_AFTER, key: keys.lease_key()? };
     let settings = ServiceSettings {
@@ -83,13 +87,14 @@ fn run(typed: &ServeArguments, name: String, log: &Arc<ProcessLog>) -> Result<()
         broker: built_in_broker(typed)?,
         notifications: notifications(typed, &folder, keys)?,
     };
+    let (ending, stopping) =
+        signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
     let parts = ServiceParts {
         reader: Arc::new(FleetReader),
         errands: Arc::new(LocalErrands),
         observer: log.clone(),
+        stopping,
     };
-    let (ending, _) =
-        signals::ending_flags().map_err(|error| Error::io("installing signal handlers", &error))?;
     ControlService::new(settings, parts)?.run(&ending)
 }
 
@@ -100,13 +105,27 @@ fn restore(place: &LedgerPlace, from: &Path, log: &ProcessLog) -> Result<()> {
     let keys: Vec<String> = keys_of_secrets(&mut *place.reader()?)?.into_iter().collect();
     if !keys.is_empty() {
         let words = format!(
-            "the ledger has secrets that are sealed with the key {}, and no backup has the key file: put it back as well, or set \
-             these secrets again",
+            "the ledger has secrets that are sealed with the key {}, and no backup has the key file: put it back before the next \
+             start, or set these secrets again",
             keys.join(", ")
         );
         log.note(&words);
     }
     Ok(())
+}
+
+/// Warns of secrets in a ledger that no key opens, because the key file is new.
+fn warn_of_other_keys(place: &LedgerPlace, log: &ProcessLog) {
+    // What is wrong with the ledger is told when it is opened to be used.
+    let Ok(keys) = place.reader().and_then(|mut ledger| keys_of_secrets(&mut *ledger)) else { return };
+    if !keys.is_empty() {
+        let keys: Vec<String> = keys.into_iter().collect();
+        log.note(&format!(
+            "a new key file was made, and the ledger has secrets that are sealed with the key {}: set these secrets again, or \
+             restore the ledger and put its key file back before the next start",
+            keys.join(", ")
+        ));
+    }
 }
 
 fn notifications(typed: &ServeArguments, folder: &DataFolder, keys: SealingKeys) -> Result<NotifierSettings> {
@@ -155,5 +174,6 @@ fn built_in_broker(typed: &ServeArguments) -> Result<Option<BuiltInBroker>> {
         process: random_number()?,
         reach: crate::commands::broker::reach(&typed.reaches)?,
     };
-    Ok(Some(BuiltInBroker { group: GroupName::new(typed.group.clone())?, worker }))
+    let drain = Duration::from_secs(typed.drain_seconds);
+    Ok(Some(BuiltInBroker { group: GroupName::new(typed.group.clone())?, worker, drain }))
 }
