@@ -137,7 +137,10 @@ impl EngineState<'_> {
         if let Some(limits) = self.setup.changes.changed() {
             let words = format!("from now on: {}", limits.words());
             keeper.change(limits, &self.pacer, now_ns);
-            self.setup.observer.event(Event::Notice { words });
+            // Whoever shares a run among processes sets the limits of each part anew all the time.
+            if self.setup.exchange.is_none() {
+                self.setup.observer.event(Event::Notice { words });
+            }
         }
         if let Some(words) = keeper.pause_words(now_ns) {
             self.setup.observer.event(Event::Notice { words });
