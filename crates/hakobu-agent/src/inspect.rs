@@ -39,7 +39,7 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
     let mut typed = path_of(&ask.path);
     let mut metadata = fs::symlink_metadata(&typed).map_err(|error| {
         let mut failed = fail(error);
-        if failed.kind == ErrorKind::NotFound && typed.starts_with("/dev") {
+        if failed.kind == ErrorKind::NotFound && typed.starts_with("/dev") && !typed.starts_with("/dev/shm") {
             failed = failed.hint("`hakobu disks` lists the disks that are there");
         }
         failed

@@ -280,6 +280,9 @@ fn refusal(status: u16, bytes: &[u8]) -> Error {
     let error = Error::new(kind, ASKING, problem.message);
     match problem.hint {
         Some(hint) => error.hint(hint),
+        None if error.may_retry() => {
+            error.hint("run the same command again; hakobu fleet status tells what is wrong")
+        }
         None => error,
     }
 }

@@ -75,12 +75,12 @@ impl LimitsSetting {
         }
         if let Some(bytes) = self.bytes_per_second.filter(|bytes| *bytes < LEAST_BYTES_PER_SECOND) {
             let words = format!(
-                "{bytes} is below the minimum of {LEAST_BYTES_PER_SECOND}; to stop everything, set paused"
+                "{bytes} is below the minimum of {LEAST_BYTES_PER_SECOND}; to stop everything, pause it"
             );
             return Err(SettingError::new("bytes_per_second", words));
         }
         if self.operations_per_second == Some(0) {
-            let words = "0 would stop everything: set paused instead, or leave it out for no limit";
+            let words = "0 would stop everything: pause it instead, or leave it out for no limit";
             return Err(SettingError::new("operations_per_second", words));
         }
         let is_latency = |ms: f64| ms.is_finite() && (0.01..=SOURCE_P99_MS_MAX).contains(&ms);
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn an_error_names_the_field() {
         for (fields, field, words) in [
-            (r#""bytes_per_second":9999"#, "bytes_per_second", "set paused"),
-            (r#""operations_per_second":0"#, "operations_per_second", "set paused"),
+            (r#""bytes_per_second":9999"#, "bytes_per_second", "pause it"),
+            (r#""operations_per_second":0"#, "operations_per_second", "pause it"),
             (r#""source_p99_ms":0"#, "source_p99_ms", "not between 0.01"),
             (r#""source_p99_ms":-1"#, "source_p99_ms", "not between"),
             (r#""source_p99_ms":60001"#, "source_p99_ms", "not between"),

@@ -39,7 +39,7 @@ impl RequestReader for FleetReader {
         );
         let matches = cli::command().try_get_matches_from(&line);
         let parsed = matches.and_then(|matches| <Cli as clap::FromArgMatches>::from_arg_matches(&matches));
-        let parsed = parsed.map_err(|error| wrong(first_line(&error.to_string())))?;
+        let parsed = parsed.map_err(|error| wrong(cause(&error)))?;
         let (typed, mode) = cli::moved_by(parsed.verb).ok_or_else(|| wrong("it is no copy".to_owned()))?;
         if typed.sources.len() != wanted.sources.len() {
             return Err(wrong("the arguments contain locations: name them as sources and target".to_owned()));
@@ -62,10 +62,12 @@ impl RequestReader for FleetReader {
     }
 }
 
-/// Returns the first line of the parser's words, without its label.
-fn first_line(words: &str) -> String {
-    let line = words.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+/// Returns what the parser says is wrong, as one line, without its label and without the usage.
+pub(crate) fn cause(error: &clap::Error) -> String {
+    let words = error.to_string();
+    let lines: Vec<&str> = words.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let line = lines.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// Refuses options that make no sense in a fleet, or would let a request do more than copy.
@@ -114,9 +116,18 @@ fn check_location(location: &Location) -> Result<()> {
         location if location.is_local() && !location.path().starts_with(b"/") => {
             "write the whole path, from /: brokers have other working directories"
         }
+        // Whether two runs have one target is told from the paths as they are written.
+        location if location.store().is_none() && goes_up(location.path()) => {
+            "write the path without ..: a fleet compares places by their names"
+        }
         _ => return Ok(()),
     };
     Err(Error::new(ErrorKind::Usage, READING, words).at(location.as_typed()))
+}
+
+/// Returns true if a path leads to a directory above.
+fn goes_up(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|name| name == b"..")
 }
 
 #[cfg(test)]
@@ -191,7 +202,15 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Usage);
             assert!(error.detail.starts_with(&format!("{option}: ")), "{arguments:?}: {error}");
         }
-        for places in [["-", "/b"], ["/a", "-"], ["a", "/b"], ["/a", "./b"], ["rsync://h/m/a", "/b"]] {
+        for places in [
+            ["-", "/b"],
+            ["/a", "-"],
+            ["a", "/b"],
+            ["/a", "./b"],
+            ["/a", "/b/../c"],
+            ["h:../a", "/b"],
+            ["rsync://h/m/a", "/b"],
+        ] {
             assert!(read(RunVerb::Copy, &[], &places).is_err(), "{places:?}");
         }
         for arguments in [&["/c"][..], &["--", "/c"], &["--frob"], &["--help"], &["--lanes", "0"]] {

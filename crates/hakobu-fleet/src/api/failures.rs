@@ -132,7 +132,9 @@ pub async fn retry_run(
             .hint("wait until it has ended, or cancel it"));
     }
     if row.failures == 0 {
-        return Err(ApiError::new(StatusCode::CONFLICT, "nothing_failed", "nothing failed in this run"));
+        let words = "no entry failed in this run";
+        return Err(ApiError::new(StatusCode::CONFLICT, "nothing_failed", words)
+            .hint("to copy everything once more, start the relationship"));
     }
     let mut request = FleetRequest::parse(&row.request)?;
     state.reader.read(&request)?;

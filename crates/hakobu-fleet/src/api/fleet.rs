@@ -108,7 +108,7 @@ async fn set_draining(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Forgets a broker that is away. One that is there comes back with its next report.
+/// Forgets a broker that is away. One that is there is kept: it would come back with its next report, and not be drained any more.
 #[utoipa::path(delete, path = "/api/v1/brokers/{name}", tag = "brokers", params(("name" = String, Path)),
     responses((status = 204)))]
 pub async fn forget_broker(
@@ -117,6 +117,12 @@ pub async fn forget_broker(
     PathParts(name): PathParts<BrokerName>,
 ) -> ApiResult<StatusCode> {
     let action = caller.does("broker.forget", name.to_string());
+    let known = name.clone();
+    let broker = state.ask(move |leader| one_broker(leader, &known)).await??;
+    if broker.is_some_and(|broker| broker.state != BrokerState::Away) {
+        let words = format!("the broker {name} is there, and only one that is away can be forgotten");
+        return Err(ApiError::new(StatusCode::CONFLICT, "broker_there", words).hint("end the broker first"));
+    }
     state.change(action, LedgerChange::ForgetBroker(name)).await?;
     state.look().await?;
     Ok(StatusCode::NO_CONTENT)

@@ -311,8 +311,8 @@ pub fn refused(answer: LedgerAnswer) -> ApiResult<LedgerAnswer> {
 async fn wait<T>(answer: oneshot::Receiver<T>) -> Result<T> {
     match tokio::time::timeout(ANSWER_MAX, answer).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err(Error::new(ErrorKind::ConnectionLost, "asking the control plane", "it has ended")),
-        Err(_) => Err(Error::new(ErrorKind::TimedOut, "asking the control plane", "it does not answer")),
+        Ok(Err(_)) => Err(Error::new(ErrorKind::ConnectionLost, "asking the leader", "it has ended")),
+        Err(_) => Err(Error::new(ErrorKind::TimedOut, "asking the leader", "it does not answer")),
     }
 }
 

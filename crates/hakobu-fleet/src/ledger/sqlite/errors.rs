@@ -40,6 +40,10 @@ pub(super) fn error_during(during: &'static str, error: rusqlite::Error) -> Erro
         Some(ErrorCode::CannotOpen) => {
             (ErrorKind::Io, Some("its folder must exist and be writable for this user"))
         }
+        Some(ErrorCode::SystemIoFailure) => (
+            ErrorKind::Io,
+            Some("see that its file system has space and can be written, and that the disk works"),
+        ),
         _ => (ErrorKind::Io, None),
     };
     let error = Error::new(kind, during, words(error));

@@ -10,7 +10,7 @@ use hakobu_fleet::api::run_view::RequestView;
 use hakobu_fleet::run_request::{FleetRequest, RequestReader, RunVerb};
 
 use crate::cli::{self, Cli};
-use crate::fleet_reader::FleetReader;
+use crate::fleet_reader::{FleetReader, cause};
 use crate::order;
 
 /// The operation that errors name.
@@ -33,11 +33,7 @@ pub(super) fn request(words: &[OsString], verify: bool) -> Result<RequestView> {
     let line: Vec<OsString> = [&[OsString::from("hakobu")], words].concat();
     let command = cli::command();
     let line = order::places_last(&line, &command).unwrap_or(line);
-    let matches = command.try_get_matches_from(&line).map_err(|error| {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        wrong(line.strip_prefix("error: ").unwrap_or(line))
-    })?;
+    let matches = command.try_get_matches_from(&line).map_err(|error| wrong(&cause(&error)))?;
     let parsed = Cli::from_arg_matches(&matches).map_err(|error| wrong(&error.to_string()))?;
     let (typed, _) = cli::moved_by(parsed.verb).ok_or_else(|| wrong("it is neither copy nor sync"))?;
     let mut places = typed.sources.clone();

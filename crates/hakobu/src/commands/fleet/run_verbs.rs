@@ -245,7 +245,12 @@ fn compared_words(compared: &RunComparison) -> String {
     let (first, second) = (format!("RUN {}", one.id), format!("RUN {}", other.id));
     let mut shown = table(["", &first, &second], rows);
     for option in &compared.options {
-        let _ = writeln!(shown, "option {option}");
+        let (run, option) = match (option.strip_prefix('+'), option.strip_prefix('-')) {
+            (Some(option), _) => (one.id, option),
+            (None, Some(option)) => (other.id, option),
+            (None, None) => continue,
+        };
+        let _ = writeln!(shown, "only run {run} has: {option}");
     }
     for (title, failures) in [
         ("failed in the first alone", &compared.new_failures),

@@ -78,7 +78,8 @@ pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
             };
             let mut results = output::results();
             if results.write_all(shown.as_bytes()).and_then(|()| results.flush()).is_err() {
-                return Ok(0);
+                // Nobody reads any more, and how the run ends is not known.
+                return Ok(FAILED);
             }
             last = line;
         }
