@@ -116,7 +116,7 @@ fn check_location(location: &Location) -> Result<()> {
         location if location.is_local() && !location.path().starts_with(b"/") => {
             "write the whole path, from /: brokers have other working directories"
         }
-        // Whether two runs have one target is told from the paths as they are written.
+        // Runs into one target are told from the paths as they are written.
         location if location.store().is_none() && goes_up(location.path()) => {
             "write the path without ..: a fleet compares places by their names"
         }

@@ -87,6 +87,9 @@ impl Worker<'_> {
                 return self.begin_digests((origins, item.target.clone()));
             }
             let there = self.look_at_target(&item.target)?;
+            if there.is_none() {
+                self.make_for_others(&item.target)?;
+            }
             return self.begin_directory((origins, item.target.clone()), metadata, there.as_ref(), None);
         }
         let Some((first, _)) = group.first() else { return Ok(()) };
@@ -114,6 +117,22 @@ impl Worker<'_> {
             TouchedAttributes::Not,
         );
         self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
+    }
+
+    /// Makes the directory that the user named at once if other runs copy parts of it: one that does not find it is where the
+    /// file system of the target is missing.
+    fn make_for_others(&mut self, path: &EntryPath) -> Result<()> {
+        let setup = self.shared.setup;
+        let writes = !setup.job.dry_run && !setup.job.mode.only_reads();
+        if setup.exchange.is_none() || !writes || !setup.target.capabilities().inodes {
+            return Ok(());
+        }
+        let changes = vec![Change::MakeDirectory { path: path.clone(), mode: 0o700 }];
+        let TargetOutcome::PackWritten { failures, .. } = self.ask_target(TargetOp::Apply { changes })?
+        else {
+            return Err(unexpected());
+        };
+        failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(at_target(error, path)))
     }
 
     pub(super) fn look_at(&mut self, root: u16, path: &EntryPath) -> Result<EntryMetadata> {

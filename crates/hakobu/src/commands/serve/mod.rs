@@ -116,7 +116,7 @@ fn restore(place: &LedgerPlace, from: &Path, log: &ProcessLog) -> Result<()> {
 
 /// Warns of secrets in a ledger that no key opens, because the key file is new.
 fn warn_of_other_keys(place: &LedgerPlace, log: &ProcessLog) {
-    // What is wrong with the ledger is told when it is opened to be used.
+    // An error of the ledger is told when it is opened to be used.
     let Ok(keys) = place.reader().and_then(|mut ledger| keys_of_secrets(&mut *ledger)) else { return };
     if !keys.is_empty() {
         let keys: Vec<String> = keys.into_iter().collect();
