@@ -49,7 +49,7 @@ export interface paths {
         get: operations["show_broker"];
         put?: never;
         post?: never;
-        /** Forgets a broker that is away. One that is there comes back with its next report. */
+        /** Forgets a broker that is away. One that is there is kept: it would come back with its next report, and not be drained any more. */
         delete: operations["forget_broker"];
         options?: never;
         head?: never;
