@@ -146,7 +146,7 @@ fn a_relationship_is_made_run_and_watched() {
     assert!(changed.contains("20.0 MB/s") && changed.contains("house"), "{changed}");
     let again = served.done(&format!("run start --group local --watch -- sync --delete {source} {target}"));
     assert!(again.contains("complete after"), "{again}");
-    assert!(served.done("run compare 2 1").contains("option +--delete"));
+    assert!(served.done("run compare 2 1").contains("only run 2 has: --delete"));
     assert!(served.done("audit").contains("relationship.change"));
     served.done("relationships remove house");
     let (code, _, failed) = served.fleet("relationships show house");
