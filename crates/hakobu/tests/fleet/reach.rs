@@ -1,11 +1,14 @@
 //! Brokers of one group that reach different locations.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::processes::{SOON, wait_until};
-use crate::small_fleet::{GROUP, SmallFleet, entries_of};
+use crate::control_plane::operations;
+use crate::processes::{HAKOBU, SOON, wait_until};
+use crate::small_fleet::{GROUP, OPERATIONS, RUN_LIMIT, SmallFleet, entries_of};
 
 #[test]
 fn a_run_is_done_by_brokers_that_reach_it() {
@@ -55,4 +58,30 @@ fn a_location_that_no_run_could_have_is_refused() {
     let broker = fleet.broker("odd");
     assert_eq!(broker.wait().code(), Some(2));
     assert!(broker.log().contains("write the whole path, from /"), "{}", broker.log());
+}
+
+#[test]
+fn a_broker_without_the_file_system_of_the_target_ends_the_run() {
+    let mut fleet = SmallFleet::start(30, 1);
+    let mount_point = fleet.path("mnt");
+    fs::create_dir(&mount_point).unwrap();
+    let group = format!("groups/{GROUP}");
+    fleet.control.set_limits(&group, &operations(Some(OPERATIONS)));
+    let run = fleet.control.copy(GROUP, &fleet.source(), &mount_point.join("target"));
+    fleet.wait_for_work(run, "b0");
+    // It has another file system there.
+    let script = format!("mount -t tmpfs none '{}' && exec \"$@\"", mount_point.display());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh", HAKOBU]);
+    let nats = fleet.nats.url();
+    fleet.add_broker_by("lost", command, &nats);
+    let view = fleet.control.finish(run, RUN_LIMIT);
+    assert_eq!(view["state"], "failed", "{view:#}");
+    let words = view["last_error"]["message"].as_str().unwrap_or_default();
+    let expected = format!(
+        "opening the target {}: it is not there, and other processes of this run have written to it; the broker lost met it",
+        mount_point.join("target").display()
+    );
+    assert_eq!(words, expected, "{view:#}");
+    assert_eq!(entries_of(&view, "lost"), 0, "{view:#}");
 }

@@ -20,7 +20,7 @@ use crate::trees;
 /// The group of the brokers.
 pub const GROUP: &str = "site-a";
 /// The time for a run that is not limited.
-const RUN_LIMIT: Duration = Duration::from_secs(150);
+pub const RUN_LIMIT: Duration = Duration::from_secs(150);
 /// The operations a second of a slow run.
 pub const OPERATIONS: u32 = 150;
 const DIRECTORIES: usize = 40;
