@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use hakobu_testkit::sshd::no_root;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -48,6 +49,9 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_under_the_ledger_is_told_until_there_is_space() {
+    if no_root() {
+        return;
+    }
     let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
     let folder = place.path().join("control");
     let disk = SmallDisk::mount(&folder, 4 << 20);
@@ -107,6 +111,9 @@ fn a_full_disk_under_the_ledger_is_told_until_there_is_space() {
 
 #[test]
 fn a_first_start_on_a_full_disk_does_not_harm_the_next_one() {
+    if no_root() {
+        return;
+    }
     let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
     let folder = place.path().join("control");
     let disk = SmallDisk::mount(&folder, 4 << 20);
