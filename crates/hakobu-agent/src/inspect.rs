@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use hakobu_core::disk::{DeviceFacts, DeviceIdentity, DiskList};
 use hakobu_core::entry::EntryKind;
@@ -29,6 +30,10 @@ const DEV_NULL: u64 = 0x103;
 const IMAGE_BYTES_MIN: u64 = 1 << 20;
 /// The size of a sector in bytes. An image consists of whole sectors.
 const SECTOR_BYTES: u64 = 512;
+/// The time within which what another machine has made is to be seen.
+const APPEARS_WITHIN: Duration = Duration::from_secs(5);
+/// The time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Examines one source.
 ///
@@ -115,6 +120,23 @@ fn followed(link: &Path, contents: bool) -> std::io::Result<Option<Metadata>> {
         Ok(metadata) if contents || metadata.file_type().is_block_device() => Ok(Some(metadata)),
         Err(error) if contents => Err(error),
         _ => Ok(None),
+    }
+}
+
+/// Waits for something at a path that another machine has made, at most for [`APPEARS_WITHIN`]. Returns false if nothing is there.
+///
+/// A client of a file server may remember that there was nothing. Opening the directory above has it ask the server.
+pub fn appears(path: &Path) -> bool {
+    let ends = Instant::now() + APPEARS_WITHIN;
+    loop {
+        let _asks = path.parent().map(fs::File::open);
+        if fs::symlink_metadata(path).is_ok() {
+            return true;
+        }
+        if Instant::now() >= ends {
+            return false;
+        }
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 

@@ -4,9 +4,13 @@
 //! an [exchange](hakobu_core::exchange). Each lease has locks, drafts and marks of its own at the target,
 //! so any number of units may run at a time.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use hakobu_agent::inspect;
 pub use hakobu_agent::machine::boot_time_ns;
 use hakobu_agent::stream::Streams;
 use hakobu_core::endpoint::DraftKind;
@@ -151,11 +155,15 @@ pub(crate) fn check_target(
     unit: &UnitExchange<'_>,
 ) -> Result<()> {
     let target = hosts.target();
-    if plan.new_target.is_none() || !unit.is_given() || !target.is_here() || target.is_store() {
+    let Some(name) = plan.new_target.as_ref().filter(|_| target.is_here() && !target.is_store()) else {
+        return Ok(());
+    };
+    let path = Path::new(OsStr::from_bytes(&plan.root)).join(OsStr::from_bytes(name.as_bytes()));
+    if !unit.is_given() || inspect::appears(&path) {
         return Ok(());
     }
     let words = "it is not there, and other processes of this run have written to it";
-    let error = Error::new(ErrorKind::NotFound, "opening the target", words).at(plan.landed.clone());
+    let error = Error::new(ErrorKind::NotFound, "opening the target", words).at(path.as_os_str().as_bytes());
     Err(error
         .hint("mount its file system on this machine as on the others, or run no broker of the group here"))
 }
@@ -163,8 +171,8 @@ pub(crate) fn check_target(
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use hakobu_core::event::NoObserver;
     use hakobu_core::exchange::{
@@ -238,8 +246,14 @@ mod tests {
         assert_eq!(fatal.kind, ErrorKind::NotFound, "{fatal}");
         assert!(fatal.to_string().contains("/target: it is not there"), "{fatal}");
         assert!(!folder.path().join("target").exists());
-        fs::create_dir(folder.path().join("target")).unwrap();
+        // Another machine has made it, and this one sees it only after a moment.
+        let target = folder.path().join("target");
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            fs::create_dir(target).unwrap();
+        });
         let summary = run_one_directory(folder.path()).summary;
+        other.join().unwrap();
         assert!(summary.fatal.is_none(), "{:?}", summary.fatal);
         assert_eq!(fs::read(folder.path().join("target/below/file")).unwrap(), b"content");
     }
