@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,10 @@ use super::space;
 /// The name of the ballast: a directory beside the target.
 pub const BALLAST: &str = "ballast";
 const BLOCK_BYTES: u64 = 4096;
+/// More than the largest of the small file systems has.
+const BALLAST_BYTES_MAX: u64 = 1 << 30;
+/// More inodes than any of them has.
+const BALLAST_FILES_MAX: u64 = 100_000;
 
 /// Free space that is left at the target. `None` leaves as much as there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,9 @@ pub struct Headroom {
 
 impl Headroom {
     /// Replaces the ballast on the target's side. Where less is free already, the ballast is empty.
+    ///
+    /// # Errors
+    /// An error of the system, or that the file system is a large one, which others use as well.
     pub fn make(&self, side: &Path) -> anyhow::Result<()> {
         let ballast = side.join(BALLAST);
         match fs::remove_dir_all(&ballast) {
@@ -41,6 +48,11 @@ impl Headroom {
         if let Some(inodes) = self.inodes {
             // The file for the bytes takes one of them.
             let surplus = space::free(side)?.inodes.saturating_sub(inodes + 1);
+            ensure!(
+                surplus <= BALLAST_FILES_MAX,
+                "a ballast of {surplus} files is not for {}",
+                side.display()
+            );
             for number in 0..surplus {
                 if File::create(ballast.join(number.to_string())).is_err() {
                     break;
@@ -50,6 +62,7 @@ impl Headroom {
         let Some(bytes) = self.bytes else { return Ok(()) };
         let Ok(file) = File::create(ballast.join("bytes")) else { return Ok(()) };
         let mut surplus = space::free(side)?.bytes.saturating_sub(bytes);
+        ensure!(surplus <= BALLAST_BYTES_MAX, "a ballast of {surplus} bytes is not for {}", side.display());
         while surplus >= BLOCK_BYTES {
             let length = surplus / BLOCK_BYTES * BLOCK_BYTES;
             match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length) {
@@ -79,5 +92,18 @@ impl Headroom {
             ));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_system_is_not_filled() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(space::free(folder.path()).expect("its space").bytes > BALLAST_BYTES_MAX + BLOCK_BYTES);
+        let made = Headroom { bytes: Some(BLOCK_BYTES), inodes: None }.make(folder.path());
+        assert!(made.is_err_and(|error| error.to_string().contains("a ballast of")));
     }
 }

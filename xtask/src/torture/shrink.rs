@@ -71,7 +71,9 @@ impl Shrinker<'_> {
             self.attempt(|history| history.setting.source = "plain".to_owned());
             // A power cut needs a file system of its own, and its consequences are promised for these only.
             let is_cut = |event: &HistoryEvent| matches!(event, HistoryEvent::Run(step) | HistoryEvent::Interrupted(step) if matches!(step.fault, Some(Fault::PowerCut { .. })));
-            if !self.best.events.iter().any(is_cut) {
+            // A ballast would fill a file system that is not small.
+            let is_space = |event: &HistoryEvent| matches!(event, HistoryEvent::Space(_));
+            if !self.best.events.iter().any(|event| is_cut(event) || is_space(event)) {
                 self.attempt(|history| history.setting.target = "plain".to_owned());
             }
             self.plainer_steps();
