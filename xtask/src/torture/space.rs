@@ -22,6 +22,8 @@ mod tests;
 
 /// The largest block of the small file systems, in bytes. Allocations are counted in these.
 const BLOCK_BYTES: u64 = 4096;
+/// The unit in which files are written in place.
+const PIECE_BYTES: u64 = 256 << 10;
 /// The smallest block, in bytes. Zeros are recognized in these.
 const UNIT_BYTES: usize = 1024;
 /// Inodes for what belongs to no entry: marks and tries.
@@ -202,7 +204,12 @@ impl SpaceQuestion<'_> {
             if entry.is_file() {
                 let further = links && entry.links > 1 && !written.insert(entry.inode);
                 let data = self.data.get(path).copied().unwrap_or_default();
-                let bytes = data.allocated + index_bytes(data.ranges);
+                // In place, holes that are smaller than a piece are written.
+                let pieces = match there.is_some() && self.step.in_place {
+                    true => (data.ranges * 2 * PIECE_BYTES).min(entry.size().next_multiple_of(BLOCK_BYTES)),
+                    false => 0,
+                };
+                let bytes = data.allocated + pieces + index_bytes(data.ranges);
                 if !further {
                     demand.at_once.bytes += bytes;
                     demand.afterwards.bytes += bytes;

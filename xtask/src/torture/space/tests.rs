@@ -110,3 +110,15 @@ fn names_of_one_file_share_its_data() {
     let apart = demand("apart", &step, names(), Vec::new());
     assert!(linked.at_once.bytes < 320 * KIB && apart.at_once.bytes > 600 * KIB, "{linked:?} {apart:?}");
 }
+
+#[test]
+fn what_is_written_in_place_takes_whole_pieces() {
+    let size = 10 * PIECE_BYTES;
+    let demand = |name, in_place| {
+        let step = Step { in_place, ..Step::plain(StepVerb::Sync, Shape::Contents) };
+        demand(name, &step, vec![file("f", size, Some((0, 1)))], vec![file("f", 5_000, Some((0, 5_000)))])
+    };
+    let (beside, in_place) = (demand("beside", false), demand("in-place", true));
+    assert_eq!(in_place.at_once.bytes, beside.at_once.bytes + 2 * PIECE_BYTES);
+    assert_eq!(in_place.at_least, beside.at_least);
+}
