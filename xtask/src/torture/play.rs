@@ -613,7 +613,19 @@ impl PlayState<'_> {
         }
         // Leftovers of an interrupted run next to the target may and must be deleted.
         let is_draft = |path: &Name| generate::is_draft(path.base());
-        let mut beside = check::unchanged(around, &self.around(scope.step)?, "beside");
+        let mut now = self.around(scope.step)?;
+        let missing: Vec<_> = around.iter().filter(|(path, _)| !now.contains_key(*path)).collect();
+        if !missing.is_empty() {
+            // A copy within a store keeps the identity of the object, so that others may become further names of its file.
+            let side = self.look(self.side(scope.step))?;
+            for (path, before) in missing {
+                let stored = side.get(path).filter(|entry| entry.stored.is_some());
+                let SeenEntry { links, inode, .. } = *before;
+                let kept = stored.map(|entry| SeenEntry { links, inode, ..entry.clone() });
+                now.extend(kept.map(|entry| (path.clone(), entry)));
+            }
+        }
+        let mut beside = check::unchanged(around, &now, "beside");
         beside.retain(|violation| {
             violation.words != "it is gone" || !violation.path.as_ref().is_some_and(is_draft)
         });
