@@ -175,59 +175,25 @@ mod tests {
     use std::time::Duration;
 
     use hakobu_core::event::NoObserver;
-    use hakobu_core::exchange::{
-        DirectoryEnd, DirectoryShare, DirectorySlice, NameShare, SharePlace, WorkDemand, WorkShare,
-    };
+    use hakobu_core::exchange::{DirectoryShare, SharePlace, WorkShare};
     use hakobu_core::live_limits::LiveLimits;
     use hakobu_core::location::Location;
     use hakobu_core::pace::RunLimits;
     use hakobu_core::path::EntryPath;
     use hakobu_core::prompts::NoPrompts;
     use hakobu_core::request::Transport;
-    use hakobu_core::target_lease::TargetLease;
 
     use super::*;
-
-    /// A unit that is one directory, and gives nothing away.
-    struct OneDirectory(TargetLease);
-
-    impl WorkExchange for OneDirectory {
-        fn begin(&self) -> Option<Vec<WorkShare>> {
-            let path = EntryPath::new("below").unwrap();
-            let place = SharePlace { root: 0, source: path.clone(), target: path, top_names: 0 };
-            Some(vec![WorkShare::Directory(DirectoryShare { place, is_above_settled: false })])
-        }
-
-        fn demand(&self, _entries: u64, _bytes: u64) -> WorkDemand {
-            WorkDemand::Nothing
-        }
-
-        fn give(&self, _shares: Vec<DirectoryShare>) {}
-
-        fn slice_demand(&self, _entries: u64) -> WorkDemand {
-            WorkDemand::Nothing
-        }
-
-        fn give_slices(&self, _slices: Vec<DirectorySlice>) {}
-
-        fn takes_names(&self) -> bool {
-            false
-        }
-
-        fn give_names(&self, _names: Vec<NameShare>) {}
-
-        fn leave_open(&self, _directories: Vec<DirectoryEnd>) {}
-
-        fn lease(&self) -> &TargetLease {
-            &self.0
-        }
-    }
+    use crate::unit_exchange::tests::FixedUnit;
 
     /// Runs the unit from `source` to `target` in a folder.
     fn run_one_directory(folder: &Path) -> Transfer {
         let place = |name: &str| folder.join(name).display().to_string();
         let mut run = SharedRun::new(request(&(place("source") + "/"), &place("target"))).unwrap();
-        let exchange = OneDirectory(TargetLease::endless([7; 8]));
+        let path = EntryPath::new("below").unwrap();
+        let place = SharePlace { root: 0, source: path.clone(), target: path, top_names: 0 };
+        let share = WorkShare::Directory(DirectoryShare { place, is_above_settled: false });
+        let exchange = FixedUnit::new(Some(vec![share]));
         let mut environment = RunEnvironment {
             prompts: &mut NoPrompts,
             observer: &NoObserver,

@@ -146,14 +146,25 @@ impl WorkExchange for UnitExchange<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    struct Nothing(TargetLease);
+    /// A unit that begins with the same each time, and gives nothing away.
+    pub(crate) struct FixedUnit {
+        /// The shares that it begins with.
+        shares: Option<Vec<WorkShare>>,
+        lease: TargetLease,
+    }
 
-    impl WorkExchange for Nothing {
+    impl FixedUnit {
+        pub(crate) fn new(shares: Option<Vec<WorkShare>>) -> Self {
+            Self { shares, lease: TargetLease::endless([7; 8]) }
+        }
+    }
+
+    impl WorkExchange for FixedUnit {
         fn begin(&self) -> Option<Vec<WorkShare>> {
-            None
+            self.shares.clone()
         }
 
         fn demand(&self, _entries: u64, _bytes: u64) -> WorkDemand {
@@ -177,14 +188,14 @@ mod tests {
         fn leave_open(&self, _directories: Vec<DirectoryEnd>) {}
 
         fn lease(&self) -> &TargetLease {
-            &self.0
+            &self.lease
         }
     }
 
     #[test]
     fn places_are_those_of_a_target_that_is_there() {
         let path = |text: &str| EntryPath::new(text).unwrap();
-        let outer = Nothing(TargetLease::endless([7; 8]));
+        let outer = FixedUnit::new(None);
         let unit = UnitExchange::begin(&outer, Some(path("new")));
         for (outside, top_names) in [("", 0), ("a", 1), ("a/b", 1)] {
             let place = |target: &str, top_names| SharePlace {
