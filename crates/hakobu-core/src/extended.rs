@@ -330,6 +330,15 @@ pub fn says_more_than_mode(list: &[u8]) -> bool {
     !((0..count).all(|_| by_mode(&mut rest) == Some(true)) && rest.is_empty())
 }
 
+/// The version of an access control list in an extended attribute (Linux, `posix_acl_xattr.h`), and the tags of its entries.
+const LIST_VERSION: u32 = 2;
+const OWNER: u16 = 0x01;
+const USER: u16 = 0x02;
+const OWNING_GROUP: u16 = 0x04;
+const GROUP: u16 = 0x08;
+const MASK: u16 = 0x10;
+const OTHERS: u16 = 0x20;
+
 /// Returns the mode bits that may remain if an access control list cannot be kept, so that nobody gains permissions
 /// that the list denies.
 ///
@@ -337,15 +346,10 @@ pub fn says_more_than_mode(list: &[u8]) -> bool {
 /// they apply to the owning group, whose own entry may grant less, and those named in the list fall under the group or
 /// under others. For a list that cannot be parsed, only the owner's bits remain.
 pub fn mode_without_list(list: &[u8]) -> u32 {
-    const VERSION: u32 = 2;
-    const USER: u16 = 0x02;
-    const OWNING_GROUP: u16 = 0x04;
-    const GROUP: u16 = 0x08;
-    const MASK: u16 = 0x10;
     const ONLY_OWNER: u32 = 0o7700;
     let Some((version, rest)) = list.split_first_chunk::<4>() else { return ONLY_OWNER };
     let (entries, rest) = rest.as_chunks::<8>();
-    if u32::from_le_bytes(*version) != VERSION || !rest.is_empty() {
+    if u32::from_le_bytes(*version) != LIST_VERSION || !rest.is_empty() {
         return ONLY_OWNER;
     }
     let entries = || {
@@ -369,11 +373,63 @@ pub fn mode_without_list(list: &[u8]) -> u32 {
     ONLY_OWNER | (group << 3) | others
 }
 
+/// Returns an access control list as a change of the mode leaves it on a file system (acl(5)): the mask, if there is one,
+/// becomes the bits of the group. A list that cannot be parsed stays as it is.
+pub fn list_with_mode(list: &[u8], mode: u32) -> Vec<u8> {
+    let mut changed = list.to_vec();
+    let Some((version, rest)) = changed.split_first_chunk_mut::<4>() else { return changed };
+    let (entries, rest) = rest.as_chunks_mut::<8>();
+    if u32::from_le_bytes(*version) != LIST_VERSION || !rest.is_empty() {
+        return changed;
+    }
+    let tag = |entry: &[u8; 8]| u16::from_le_bytes([entry[0], entry[1]]);
+    let has_mask = entries.iter().any(|entry| tag(entry) == MASK);
+    for entry in entries {
+        let bits = match tag(entry) {
+            OWNER => mode >> 6,
+            OWNING_GROUP if !has_mask => mode >> 3,
+            MASK => mode >> 3,
+            OTHERS => mode,
+            _ => continue,
+        };
+        [entry[2], entry[3]] = [(bits & 7) as u8, 0];
+    }
+    changed
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_list_follows_the_mode_as_on_a_file_system() {
+        let entry = |tag: u16, bits: u16, id: u32| {
+            [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat()
+        };
+        let list = |entries: &[(u16, u16, u32)]| {
+            let entries = entries.iter().flat_map(|(tag, bits, id)| entry(*tag, *bits, *id));
+            [2, 0, 0, 0].into_iter().chain(entries).collect::<Vec<u8>>()
+        };
+        let all = |owner, group, mask, others| {
+            list(&[
+                (OWNER, owner, u32::MAX),
+                (USER, 7, 1000),
+                (OWNING_GROUP, group, u32::MAX),
+                (GROUP, 6, 1001),
+                (MASK, mask, u32::MAX),
+                (OTHERS, others, u32::MAX),
+            ])
+        };
+        assert_eq!(list_with_mode(&all(7, 5, 7, 0), 0o6452), all(4, 5, 5, 2));
+        let least =
+            |owner, group, others| list(&[(OWNER, owner, 0), (OWNING_GROUP, group, 0), (OTHERS, others, 0)]);
+        assert_eq!(list_with_mode(&least(7, 5, 0), 0o641), least(6, 4, 1));
+        for malformed in [&b""[..], b"\x02\0\0", b"\x03\0\0\0", b"\x02\0\0\0\x01"] {
+            assert_eq!(list_with_mode(malformed, 0), malformed);
+        }
+    }
 
     fn attribute(name: &str, value: &[u8]) -> (Vec<u8>, Vec<u8>) {
         (name.as_bytes().to_vec(), value.to_vec())

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hakobu_core::entry::EntryMetadata;
 use hakobu_core::extended::{
-    ACCESS_LIST, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE, lost_digest, mode_without_list,
+    ACCESS_LIST, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE, list_with_mode, lost_digest,
+    mode_without_list,
 };
 use hakobu_core::listing::Detail;
 use hakobu_core::losses::LossKind;
@@ -186,6 +187,19 @@ impl ObjectExtended {
 /// Returns the mode bits that may remain without the access control list among some attributes.
 pub(crate) fn mode_without_lists(all: ExtendedRef<'_>) -> u32 {
     all.get(ACCESS_LIST).map_or(0o7777, mode_without_list)
+}
+
+/// Returns some attributes with the access control list that a change of the mode leaves, or `None` if that changes nothing.
+pub(crate) fn with_mode(all: ExtendedRef<'_>, mode: u32) -> Option<Extended> {
+    let list = all.get(ACCESS_LIST)?;
+    let changed = list_with_mode(list, mode);
+    if changed == list {
+        return None;
+    }
+    let value =
+        |name: &[u8], value: &[u8]| if name == ACCESS_LIST { changed.clone() } else { value.to_vec() };
+    let mut attributes: Vec<_> = all.iter().map(|(name, old)| (name.to_vec(), value(name, old))).collect();
+    Extended::new(all.classes(), &mut attributes).ok()
 }
 
 /// Returns those of some attributes that are of these classes.

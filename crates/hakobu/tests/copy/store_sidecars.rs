@@ -1,6 +1,7 @@
 //! Extended attributes that a store has lost: they are noticed, and written again.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,11 +10,12 @@ use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::stores::StoreServer;
 use tempfile::TempDir;
 
-use super::fidelity::{rsync_finds, set};
+use super::fidelity::{access_list, rsync_finds, set};
+use super::store_links::StorePlace;
 use crate::program::*;
 
 /// The age from which on it is certain that a file is older than its upload, whose time S3 lists in seconds.
-const OLDER: Duration = Duration::from_secs(4);
+pub(super) const OLDER: Duration = Duration::from_secs(4);
 
 /// A server with a bucket that has a copy of a tree with large extended attributes.
 struct LossyStore {
@@ -170,4 +172,51 @@ fn a_lost_sidecar_is_noticed_in_copies_between_stores() {
     let lost = store.sidecars().swap_remove(0).0;
     fs::remove_file(&lost).unwrap();
     store.run("verify", [from, to]).run_to(3).says(&[lost.file_name().unwrap().to_str().unwrap()]);
+}
+
+/// Fails unless an access control list in the store follows a mode that changes without it.
+fn check_lists(store: &StorePlace) {
+    if no_root() {
+        return;
+    }
+    let (tree, back) = (store.path("tree"), store.path("back"));
+    let names = ["small", "large", "in/small", "in/large"];
+    fs::create_dir_all(tree.join("in")).unwrap();
+    for name in names {
+        match name.starts_with("in") {
+            true => drop(file(&tree.join(name), 10)),
+            false => fs::create_dir_all(tree.join(name)).unwrap(),
+        }
+        access_list(&tree.join(name), "u:1000:rwx,u:1001:r,g:1002:rx,m::rwx");
+        if name.ends_with("large") {
+            set(&tree.join(name), "user.large", &[1; 3000]);
+        }
+    }
+    let up = |options: &str| store.run("copy", options).args([contents(&tree), store.of("at")]).run_to(0);
+    let down = || store.run("sync", "").args([store.of("at"), back.clone().into()]).run_to(0);
+    up("");
+    for name in names {
+        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(0o452)).unwrap();
+    }
+    up("--preserve no-acl");
+    down();
+    assert_eq!(rsync_finds(&tree, &back), "");
+    assert_eq!(down().entries("attributes_only"), 0);
+    assert_eq!(up("").entries("attributes_only"), 0);
+    store.run("verify", "").args([store.of("at"), back.clone().into()]).run_to(0);
+}
+
+#[test]
+fn a_list_in_s3_follows_a_mode_that_changes_without_it() {
+    check_lists(&StorePlace::s3());
+}
+
+#[test]
+fn a_list_in_azure_follows_a_mode_that_changes_without_it() {
+    check_lists(&StorePlace::azure());
+}
+
+#[test]
+fn a_list_in_gcs_follows_a_mode_that_changes_without_it() {
+    check_lists(&StorePlace::gcs());
 }

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{Change, TargetOutcome};
 use hakobu_core::entry::{Attributes, EntryKind, FileTime, Inode};
-use hakobu_core::extended::Extended;
+use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::losses::{LossKind, Losses};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -13,8 +13,10 @@ use super::placed;
 use crate::object::api::{
     CopyObject, CopySource, ListStart, ListedObject, ObjectHead, ObjectProperties, PutCondition, PutObject,
 };
+use crate::object::attributes::with_mode;
 use crate::object::entry::{EntryToStore, KeptAttributes, described};
 use crate::object::key_pages::KeyPages;
+use crate::object::metadata::ObjectExtended;
 use crate::object::metadata::sidecar::SIDECAR_DIRECTORY;
 
 impl ObjectWriter {
@@ -105,7 +107,7 @@ impl ObjectWriter {
         };
         let owner = there.as_ref().and_then(|head| described(limits, head, true).owner);
         let kept = match (extended, there) {
-            (None, Some(head)) => KeptAttributes::of(limits, &head),
+            (None, Some(head)) => self.kept((&key, &head), attributes.mode).await,
             _ => KeptAttributes::None,
         };
         let extended = extended.map(Extended::as_ref).or(kept.known());
@@ -170,7 +172,7 @@ impl ObjectWriter {
         let there = described(limits, head, false);
         let kept = match extended {
             Some(_) => KeptAttributes::None,
-            None => KeptAttributes::of(limits, head),
+            None => self.kept((key, head), attributes.mode).await,
         };
         let entry = EntryToStore {
             // The content type, which follows from the name, stays.
@@ -210,6 +212,26 @@ impl ObjectWriter {
             condition: &PutCondition::None,
         };
         self.api.copy(copy).await.map(|_| lost)
+    }
+
+    /// Returns the extended attributes that an object keeps while its mode changes. An access control list follows the mode,
+    /// as on a file system; one that cannot be read stays as it is.
+    async fn kept(&self, (key, head): (&str, &ObjectHead), mode: u32) -> KeptAttributes {
+        let limits = self.api.limits();
+        let kept = KeptAttributes::of(limits, head);
+        let there = described(limits, head, key.ends_with('/'));
+        if there.metadata.mode & 0o777 == mode & 0o777 {
+            return kept;
+        }
+        let changed = match &there.extended {
+            ObjectExtended::Inline(all) => with_mode(all.as_ref(), mode),
+            ObjectExtended::Sidecar(name) if name.classes.contains(Classes::ACL) => {
+                let all = self.sidecars.read(&*self.api, &self.root, key, name).await;
+                all.ok().and_then(|all| with_mode(all.as_ref().as_ref(), mode))
+            }
+            _ => None,
+        };
+        changed.map_or(kept, KeptAttributes::Known)
     }
 
     async fn remove_files(&self, changes: &[Change]) -> Result<Vec<Result<Vec<LossKind>>>> {
