@@ -126,8 +126,9 @@ pub struct EntryMetadata {
     ///
     /// [`lost_digest`]: crate::extended::lost_digest
     pub missed: bool,
-    /// True if its extended attributes are so large that a store as the target keeps them in an object of their own. Set only
-    /// in listings of a source, and never sent over the wire.
+    /// True if its extended attributes are so large that a store as the target keeps them in an object of their own, or that a
+    /// store as the source does. Set only in listings of a source, by stores only for entries that are asked for, and never
+    /// sent over the wire.
     pub bulky: bool,
     /// True if another file may have the same inode number and look the same, because the file system is implemented by
     /// another program or keeps whole seconds only, or, without an inode, if it is not known which file it is a name of. Set

@@ -118,7 +118,7 @@ pub(super) struct Join<'a> {
     compared_as: IfDifferent,
     /// The inode of the entry that is being decided, if its other names wait for its attributes.
     first_of: Option<Inode>,
-    /// True if the target's entry of that name is a name of another file, so that it becomes a new one.
+    /// True if the target's entry of that name is a name of another file than at the source, so that it becomes a new one.
     separates: bool,
     /// True for each of the target's entries that the source has as well. Empty if this is not needed.
     matched: Vec<bool>,
@@ -320,8 +320,10 @@ impl<'a> Join<'a> {
         self.separates = false;
         let stays = matches!(action, Action::Leave | Action::SetAttributes)
             || self.compares(metadata, action, target);
-        self.separates =
-            stays && self.shared.able.hard_links && self.is_one_with_another(source, metadata, target);
+        self.separates = stays
+            && self.shared.able.hard_links
+            && (self.is_one_with_another(source, metadata, target)
+                || self.has_other_identity(source, metadata, beside));
         let action = if self.separates { Action::Replace } else { action };
         if let Err(error) = self.check_losses(source.name(index), metadata, action, target) {
             let name = source.name(index);

@@ -105,6 +105,7 @@ pub(crate) fn described(limits: &StoreLimits, head: &ObjectHead, is_marker: bool
     let sizes = (head.size_bytes, head.checksum);
     let mut described = describe(limits, &head.metadata, sizes, head.uploaded, is_marker);
     described.metadata.content_mark = head_mark(limits.convention, head);
+    described.metadata.bulky = matches!(described.extended, ObjectExtended::Sidecar(_));
     described
 }
 

@@ -201,6 +201,54 @@ fn check_links(store: &StorePlace) {
     assert!(of_links(&found).len() >= 14, "{:#}", found.report);
 }
 
+/// Fails unless hard links that change in a store are kept by copies within it.
+fn check_links_within(store: &StorePlace) {
+    if no_root() {
+        return;
+    }
+    let tree = store.path("tree");
+    let up = || {
+        store.run("sync", "--delete").args([contents(&tree), store.of("at")]).run_to(0);
+    };
+    let across =
+        |options: &str| store.run("sync", options).args([store.of("at"), store.of("copy")]).run_to(0);
+    let check = |name: &str| {
+        store.run("copy", "").args([store.of("copy"), store.path(name).into_os_string()]).run_to(0);
+        assert_eq!(rsync_finds(&tree, &store.path(name)), "", "{name}");
+        let unchanged = across("--delete");
+        assert_eq!(["created", "updated", "attributes_only"].map(|what| unchanged.entries(what)), [0; 3]);
+        store.run("verify", "").args([store.of("at"), store.of("copy")]).run_to(0);
+    };
+    make(&tree);
+    up();
+    across("--delete");
+    check("made");
+    change(&tree);
+    up();
+    across("--delete");
+    check("changed");
+    // Files of one size become names of another file.
+    for name in ["f", "large"] {
+        let name = |of: &str| tree.join(of).join(name);
+        fs::remove_file(name("both")).unwrap();
+        fs::hard_link(name("alone"), name("both")).unwrap();
+        fs::hard_link(name("alone"), name("far").with_extension("new")).unwrap();
+    }
+    up();
+    across("--delete --compare digest");
+    check("compared");
+    // The same files in the store, with identities of their own.
+    store.run("copy", "").args([contents(&tree), store.of("copy of tree")]).run_to(0);
+    for name in ["f", "large"] {
+        fs::hard_link(tree.join("alone").join(name), tree.join("far/one").join(format!("of alone {name}")))
+            .unwrap();
+    }
+    up();
+    let other = [store.of("at"), store.of("copy of tree")];
+    store.run("sync", "--delete").args(other.clone()).run_to(0);
+    store.run("verify", "").args(other).run_to(0);
+}
+
 /// Returns the paths at which a comparison found that a name is one of another file.
 fn of_links(found: &Ran) -> Vec<String> {
     let differences = found.report["differences"].as_array().unwrap();
@@ -221,4 +269,19 @@ fn links_of_changed_files_are_kept_in_azure() {
 #[test]
 fn links_of_changed_files_are_kept_in_gcs() {
     check_links(&StorePlace::gcs());
+}
+
+#[test]
+fn links_are_kept_by_copies_within_s3() {
+    check_links_within(&StorePlace::s3());
+}
+
+#[test]
+fn links_are_kept_by_copies_within_azure() {
+    check_links_within(&StorePlace::azure());
+}
+
+#[test]
+fn links_are_kept_by_copies_within_gcs() {
+    check_links_within(&StorePlace::gcs());
 }

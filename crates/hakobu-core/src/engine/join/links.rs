@@ -1,6 +1,9 @@
 //! Handles several names of one inode while a directory is compared.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
+use crate::capabilities::ContentSharing;
 use crate::engine::links::{LinkAction, LinkHome};
 
 impl Join<'_> {
@@ -26,9 +29,34 @@ impl Join<'_> {
         is_known && !self.shared.links.owners.take(there, target.links, metadata.inode)
     }
 
+    /// Returns true if an entry that stays would not be a name of the file that it is a name of at the source. An object
+    /// store that copies the other names by itself gives them the identity that they have at the source, and its listings
+    /// do not tell that they are other names.
+    pub(super) fn has_other_identity(
+        &self,
+        source: &Listing,
+        metadata: &EntryMetadata,
+        beside: Option<(&Listing, usize)>,
+    ) -> bool {
+        let Some((listing, there)) = beside.filter(|_| self.keeps_names()) else { return false };
+        let is_copied = self.shared.sharing() == Some(ContentSharing::InStore)
+            && self.shared.evidence.source_lacks()
+            && !self.shared.cannot_clone.load(Relaxed);
+        let evidence = self.evidence(source, Some(listing));
+        let is_known = !evidence.source_lacks() && !evidence.target_lacks();
+        let there = listing.metadata(there).inode;
+        // One with extended attributes in an object of their own is read and written, with a new identity each time.
+        is_copied
+            && is_known
+            && metadata.kind != EntryKind::Directory
+            && metadata.inode.is_some()
+            && metadata.inode != there
+            && (there.is_none() || !metadata.bulky)
+    }
+
     /// Returns true if names of one file at the source become names of one file at the target. An entry that the user named
     /// becomes a file of its own.
-    fn keeps_names(&self) -> bool {
+    pub(super) fn keeps_names(&self) -> bool {
         let able = self.shared.able.hard_links;
         self.shared.setup.job.hard_links && able && !self.removes() && self.target_name.is_none()
     }
