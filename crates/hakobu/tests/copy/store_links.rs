@@ -5,12 +5,14 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::sleep;
 
 use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::stores::StoreServer;
 use tempfile::TempDir;
 
 use super::fidelity::rsync_finds;
+use super::store_sidecars::OLDER;
 use crate::program::*;
 
 /// A directory to run in, and a server with a place in it.
@@ -163,8 +165,16 @@ fn check_links(store: &StorePlace) {
             fs::hard_link(tree.join(of).join(name), tree.join(of).join(format!("new {name}"))).unwrap();
         }
     }
+    // S3 shows by the time of the upload that they are equal, if it is late enough.
+    for (name, size_bytes) in [("f", 3000), ("large", 400_000)] {
+        file(&tree.join(format!("late {name}")), size_bytes);
+        fs::hard_link(tree.join(format!("late {name}")), tree.join(format!("later {name}"))).unwrap();
+    }
+    sleep(OLDER);
     up("--compare digest");
     down("compared");
+    let unchanged = up("--compare digest");
+    assert_eq!(["created", "updated", "attributes_only"].map(|what| unchanged.entries(what)), [0; 3]);
     // A name that becomes a file of its own at the source does so in the store.
     for name in ["f", "large"] {
         let (name, aside) = (tree.join(format!("both/{name} too")), store.path("aside"));

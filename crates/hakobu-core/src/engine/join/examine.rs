@@ -34,7 +34,9 @@ impl Join<'_> {
             Action::Create | Action::Replace => evidence.source_lacks() && self.needs_attributes(metadata),
             Action::Leave => {
                 evidence.source_lacks() && self.may_get_names(target)
-                    || evidence.target_lacks() && self.is_first_of_attributes(source.name(index), metadata)
+                    || evidence.target_lacks()
+                        && (self.compares_names(metadata)
+                            || self.is_first_of_attributes(source.name(index), metadata))
             }
             _ => false,
         }
@@ -56,6 +58,16 @@ impl Join<'_> {
         let (job, source) = (self.shared.setup.job, self.shared.setup.source.capabilities());
         let tells = source.tells_links && job.hard_links && self.shared.able.hard_links;
         tells && target.is_some_and(|target| target.links > 1 && target.kind != EntryKind::Directory)
+    }
+
+    /// Returns true for a name of a file with several whose content is compared. Which names the target has of one file is
+    /// told of entries that are asked for, and names of different files are linked after a comparison.
+    fn compares_names(&self, metadata: &EntryMetadata) -> bool {
+        let is_linked = metadata.links > 1 && metadata.inode.is_some();
+        self.shared.setup.job.compare_content
+            && is_linked
+            && metadata.kind != EntryKind::Directory
+            && self.keeps_names()
     }
 
     /// Returns true if an entry cannot be copied without its attributes. Those of small files come along with their
