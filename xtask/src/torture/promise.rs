@@ -493,21 +493,13 @@ impl PromiseBuilder<'_> {
                 self.promise.stable = false;
             }
             let is_told = self.able.tells_inodes || left.len() < 2;
-            let (there, new) = group.iter().partition::<Vec<_>, _>(|path| self.target.contains_key(*path));
-            if self.able.keys.iter().all(Option::is_some) && !there.is_empty() && !new.is_empty() {
-                // A later run that compares contents links it to those that were there.
-                self.promise.stable = false;
-            }
-            // Between stores, a new object becomes a name of another one only if that is new as well.
-            let between_stores = self.able.keys.iter().all(Option::is_some);
-            let are_new = !between_stores || group.iter().all(|path| !self.target.contains_key(path));
             // Names that the listing proves to be equal are left alone, even if it was copied without hard links.
             let is_unproven = |path: &&Name| {
                 let pair = self.source.get(*path).zip(self.target.get(*path));
                 !pair.is_some_and(|(entry, there)| self.is_proven(entry, there))
             };
-            let are_new = are_new && group.iter().all(|path| is_unproven(&path));
-            if self.able.hard_links && is_told && are_new && !self.is_shared(inode) && group.len() > 1 {
+            let are_unproven = group.iter().all(|path| is_unproven(&path));
+            if self.able.hard_links && is_told && are_unproven && !self.is_shared(inode) && group.len() > 1 {
                 self.promise.links.push(group);
             }
         }
