@@ -35,6 +35,8 @@ pub(crate) struct DescribedObject {
     pub(crate) stored_inode: Option<Inode>,
     /// The numbers of the owner and the group, if any were stored.
     pub(crate) owner: Option<(u32, u32)>,
+    /// True for a device node whose number was not stored.
+    pub(crate) lacks_number: bool,
 }
 
 /// Returns the metadata of an entry whose object says nothing about it.
@@ -140,7 +142,10 @@ fn describe(
     let owner = (told.uid.is_some() || told.gid.is_some()).then_some((metadata.uid, metadata.gid));
     let (digest, checksum) = (told.digest, told.checksum);
     let is_proven = digest.is_some() && checksum.is_some() && checksum == of_store;
-    DescribedObject { metadata, digest, checksum, is_proven, extended: told.extended, stored_inode, owner }
+    let is_device = matches!(told.kind, EntryKind::BlockDevice | EntryKind::CharDevice);
+    let lacks_number = is_device && told.device.is_none();
+    let extended = told.extended;
+    DescribedObject { metadata, digest, checksum, is_proven, extended, stored_inode, owner, lacks_number }
 }
 
 /// Returns the identity of the file that an object is a name of. Names that somebody has changed since, so that their

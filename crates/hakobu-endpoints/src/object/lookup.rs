@@ -52,6 +52,7 @@ pub(crate) async fn find(
         extended: ObjectExtended::None,
         stored_inode: None,
         owner: None,
+        lacks_number: false,
     };
     match page.objects.first() {
         // In a store with an order of its own, the root's object is not among those in it.

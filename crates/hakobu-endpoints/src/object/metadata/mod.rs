@@ -29,9 +29,8 @@ mod values;
 mod tests;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
-use hakobu_core::extended::{ExtendedRef, UNREADABLE};
-use hakobu_core::{Error, ErrorKind, Result};
+use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime, Inode};
+use hakobu_core::extended::ExtendedRef;
 
 use super::stored_checksum::StoredChecksum;
 pub use convention::MetadataConvention;
@@ -171,49 +170,5 @@ fn merged_mode(convention: &MetadataFields, own: Option<(EntryKind, u32)>) -> Op
     match (convention.mode, own) {
         (Some(mode), Some((_, own))) if mode & gcs::MODE_BITS != own & gcs::MODE_BITS => Some(mode),
         (mode, own) => own.map(|(_, own)| own).or(mode),
-    }
-}
-
-impl ObjectMetadata {
-    /// Returns the description of the entry for a listing. `default`: the attributes of an entry without any.
-    ///
-    /// # Errors
-    /// `Unsupported` for a device node without a number.
-    pub fn describe(
-        &self,
-        size_bytes: u64,
-        uploaded: FileTime,
-        default: impl FnOnce(EntryKind) -> Attributes,
-    ) -> Result<EntryMetadata> {
-        let is_device = matches!(self.kind, EntryKind::BlockDevice | EntryKind::CharDevice);
-        let device = match self.device.filter(|_| is_device) {
-            None if is_device => {
-                let words = "its metadata says that it is a device node, but not with which number";
-                let error = Error::new(ErrorKind::Unsupported, "reading the metadata", words);
-                return Err(error.hint("leave it out (--exclude)"));
-            }
-            device => device.unwrap_or(0),
-        };
-        let default = default(self.kind);
-        let inode = self.inode.filter(|_| self.kind != EntryKind::Directory);
-        Ok(EntryMetadata {
-            mode: self.mode.unwrap_or(default.mode),
-            uid: self.uid.unwrap_or(default.uid),
-            gid: self.gid.unwrap_or(default.gid),
-            size_bytes,
-            mtime: self.mtime.unwrap_or(default.mtime),
-            ctime: uploaded,
-            // Other objects may have the same identity; nobody knows how many.
-            links: if inode.is_some() { u32::MAX } else { 1 },
-            inode,
-            device,
-            extended: match &self.extended {
-                ObjectExtended::None => 0,
-                ObjectExtended::Inline(extended) => extended.as_ref().digest(),
-                ObjectExtended::Sidecar(name) => name.listed_digest(),
-                ObjectExtended::Malformed => UNREADABLE,
-            },
-            ..EntryMetadata::new(self.kind)
-        })
     }
 }

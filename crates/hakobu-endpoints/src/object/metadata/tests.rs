@@ -3,9 +3,13 @@ use hakobu_core::times::year_of;
 use proptest::prelude::*;
 
 use super::*;
+use crate::object::api::{ObjectHead, ObjectVersion};
+use crate::object::entry::described;
+use crate::object::s3::LIMITS;
 use MetadataConvention::{Azure, Gcs, S3};
 
 const ALL: [MetadataConvention; 3] = [S3, Azure, Gcs];
+const SIDECAR: &str = "sidecar:0f:2d0185694a462c8853ec80000b0da0cdd9c5e428f80fffcdb3c3aea4e4af5030";
 const TIME: FileTime = FileTime { seconds: 1_767_323_045, nanoseconds: 123_456_700 };
 
 fn entry(kind: EntryKind, mode: u32) -> EntryMetadata {
@@ -389,8 +393,6 @@ fn malformed_extended_attributes_make_an_entry_unreadable() {
     for value in ["", "AAAA=", "!!!!", "AAAB", "sidecar:zz", "sidecar:0f:00"] {
         let it = file(S3, &[("hakobu-attributes", value)]);
         assert_eq!((&it.extended, it.malformed), (&ObjectExtended::Malformed, 1), "{value}");
-        let default = |_| entry(EntryKind::File, 0o644).attributes();
-        assert!(it.describe(12, TIME, default).unwrap().is_unreadable());
     }
 }
 
@@ -414,16 +416,29 @@ fn a_key_decides_what_is_a_directory() {
 
 #[test]
 fn an_entry_is_described_with_what_is_known() {
-    let default = |kind| {
-        let mode = if kind == EntryKind::Directory { 0o755 } else { 0o644 };
-        Attributes { mode, uid: 7, gid: 8, mtime: FileTime { seconds: 5, nanoseconds: 0 } }
+    let of = |metadata: &[(&str, &str)]| {
+        let owned = metadata.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let head = ObjectHead {
+            size_bytes: 12,
+            uploaded: TIME,
+            version: ObjectVersion::default(),
+            metadata: owned.collect(),
+            content_type: None,
+            checksum: None,
+            md5: None,
+            storage_class: None,
+            is_archived: false,
+        };
+        described(&LIMITS, &head, false)
     };
-    let bare = file(S3, &[]).describe(12, TIME, default).unwrap();
-    assert_eq!((bare.mode, bare.uid, bare.mtime.seconds, bare.ctime, bare.links), (0o644, 7, 5, TIME, 1));
-    let linked = file(S3, &[("hakobu-inode", "803-1f")]).describe(12, TIME, default).unwrap();
-    assert_eq!((linked.links, linked.inode), (u32::MAX, Some(Inode { file_system: 0x803, number: 0x1f })));
-    let device = file(S3, &[("file-permissions", "0060660")]);
-    assert_eq!(device.describe(0, TIME, default).unwrap_err().kind, ErrorKind::Unsupported);
+    let bare = of(&[]).metadata;
+    assert_eq!((bare.mode, bare.uid, bare.mtime, bare.ctime, bare.links), (0o644, 0, TIME, TIME, 1));
+    let linked = of(&[("hakobu-inode", "803-1f")]);
+    assert_eq!(linked.stored_inode, Some(Inode { file_system: 0x803, number: 0x1f }));
+    assert!(linked.metadata.links == u32::MAX && linked.metadata.inode.is_some());
+    assert!(!bare.bulky && of(&[("hakobu-attributes", SIDECAR)]).metadata.bulky);
+    let device = [("file-permissions", "0060660"), ("hakobu-device", "8:1")];
+    assert!(of(&device[..1]).lacks_number && !of(&device).lacks_number);
 }
 
 fn any_entry() -> impl Strategy<Value = EntryMetadata> {
@@ -472,8 +487,15 @@ proptest! {
             let read = convention.decode(is_marker, metadata.size_bytes, pairs(&encoded.pairs));
             prop_assert_eq!(read.malformed, 0);
             prop_assert_eq!((read.digest, read.checksum), (digest, checksum.filter(|_| digest.is_some())));
-            let default = |_| Attributes { mode: 0, uid: 0, gid: 0, mtime: FileTime::default() };
-            prop_assert_eq!(read.describe(metadata.size_bytes, TIME, default).unwrap(), metadata);
+            let EntryMetadata { kind, mode, uid, gid, mtime, device, inode, .. } = metadata;
+            prop_assert_eq!((read.kind, read.mode, read.mtime), (kind, Some(mode), Some(mtime)));
+            prop_assert_eq!((read.uid, read.gid, read.device.unwrap_or(0)), (Some(uid), Some(gid), device));
+            prop_assert_eq!(read.inode, inode);
+            match read.extended {
+                ObjectExtended::Inline(read) => prop_assert_eq!(read, extended.clone()),
+                ObjectExtended::Sidecar(name) => prop_assert_eq!(name, Sidecar::new(extended.as_ref()).name),
+                read => prop_assert!(read == ObjectExtended::None && extended.as_ref().is_empty()),
+            }
         }
     }
 

@@ -134,6 +134,11 @@ fn put(
             check_link_text(bytes)?;
             pack.symlink(&head, bytes);
         }
+        _ if object.entry.lacks_number => {
+            let words = "its metadata says that it is a device node, but not with which number";
+            let error = Error::new(ErrorKind::Unsupported, "reading the metadata", words);
+            return Err(error.hint("leave it out (--exclude)"));
+        }
         kind @ (EntryKind::Fifo | EntryKind::BlockDevice | EntryKind::CharDevice) => {
             pack.special(&head, kind, object.entry.metadata.device);
         }
