@@ -8,11 +8,6 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
 }
 
-/// Returns the CRC-64/NVME of two pieces of content together, from that of each.
-pub fn joined_crc64(first: u64, second: u64, second_bytes: u64) -> u64 {
-    crc_fast::checksum_combine(CrcAlgorithm::Crc64Nvme, first, second, second_bytes)
-}
-
 /// Returns the CRC-32C of `bytes`, which Google Cloud Storage keeps of each object.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
@@ -49,19 +44,6 @@ mod tests {
         // The "check" values in the catalogue of parametrised CRC algorithms.
         assert_eq!(crc64(b"123456789"), 0xae8b_1486_0a79_9888);
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
-    }
-
-    #[test]
-    fn checksums_of_pieces_are_joined() {
-        let content: Vec<u8> = (0..100_000_u32).map(|each| (each.wrapping_mul(each) >> 5) as u8).collect();
-        for at in [0, 1, 4096, 99_999, 100_000] {
-            let (first, second) = content.split_at(at);
-            assert_eq!(
-                joined_crc64(crc64(first), crc64(second), second.len() as u64),
-                crc64(&content),
-                "{at}"
-            );
-        }
     }
 
     #[test]

@@ -12,7 +12,6 @@ mod cron_line;
 #[path = "schedule/schedule_tests.rs"]
 mod tests;
 
-use hakobu_core::pace::{RateLimit, RateSetting, RunLimits};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde::{Deserialize, Serialize};
@@ -184,19 +183,6 @@ impl Schedule {
             false => self.windows.iter().filter_map(|window| window.next_start(&now)).min(),
         };
         BlackoutPhase { is_blackout, until: until.as_ref().and_then(moment) }
-    }
-
-    /// Returns the limits for a run in progress: a blackout pauses it, and afterwards it goes on with its own. They hold
-    /// until the next change of [`Schedule::blackout_at`].
-    #[must_use]
-    pub fn limits_at(&self, now: Moment, limits: &RunLimits) -> RunLimits {
-        match self.blackout_at(now).is_blackout {
-            false => limits.clone(),
-            true => {
-                let rate = RateLimit { steps: vec![(0, RateSetting::Paused)], began_s: limits.rate.began_s };
-                RunLimits { rate, ..limits.clone() }
-            }
-        }
     }
 
     /// Decides about the next run. `dealt_with` is the moment until which starts have been dealt with: that of the last

@@ -472,10 +472,3 @@ pub struct ClockOffset {
     /// The largest difference that fits all answers, in nanoseconds.
     pub most_ns: i64,
 }
-
-impl ClockOffset {
-    /// Returns the time between both bounds.
-    pub fn uncertainty(&self) -> Duration {
-        Duration::from_nanos(self.least_ns.abs_diff(self.most_ns))
-    }
-}

@@ -1,4 +1,3 @@
-use hakobu_core::pace::{RateLimit, RateSetting, RunLimits};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
@@ -248,13 +247,12 @@ fn a_control_plane_that_was_away_starts_one_run_or_none() {
 }
 
 #[test]
-fn a_blackout_pauses_a_run_and_ends() {
+fn a_blackout_begins_and_ends() {
     let schedule = Schedule::parse(blackout(r#""from":"08:00","to":"18:00""#)).unwrap();
-    let rate = RateLimit::parse("20M", 0).unwrap();
-    let own = RunLimits { rate, operations_per_second: Some(500), ..RunLimits::default() };
-    let paused = schedule.limits_at(at("2027-01-04T12:00:00Z"), &own);
-    assert_eq!((paused.rate.first(), paused.operations_per_second), (RateSetting::Paused, Some(500)));
-    assert_eq!(schedule.limits_at(at("2027-01-04T18:00:00Z"), &own), own);
+    let end = at("2027-01-04T18:00:00Z");
+    let during = schedule.blackout_at(at("2027-01-04T12:00:00Z"));
+    assert_eq!(during, BlackoutPhase { is_blackout: true, until: Some(end) });
+    assert!(!schedule.blackout_at(end).is_blackout);
 }
 
 proptest! {

@@ -247,7 +247,7 @@ fn check_links_within(store: &StorePlace) {
     up();
     across("--delete --compare digest");
     check("compared");
-    // The same files in the store, with identities of their own.
+    // Objects with identities of their own.
     store.run("copy", "").args([contents(&tree), store.of("copy of tree")]).run_to(0);
     for name in ["f", "large"] {
         fs::hard_link(tree.join("alone").join(name), tree.join("far/one").join(format!("of alone {name}")))
