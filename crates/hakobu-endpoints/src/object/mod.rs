@@ -5,6 +5,7 @@
 //! [`BucketAccess`] opens directories of a bucket as sources and targets, which do not ask for the provider.
 
 mod access;
+mod answered_range;
 pub mod api;
 mod attributes;
 pub mod azure;

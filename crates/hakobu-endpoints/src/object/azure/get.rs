@@ -13,8 +13,9 @@ use http::{HeaderMap, Method};
 
 use super::list::tier;
 use super::refusal::AzureRefusal;
-use super::request::{AzureAnswer, AzureFailure, AzureLane, AzureRequest, blob_name};
+use super::request::{AzureFailure, AzureLane, AzureRequest, blob_name};
 use super::spelling::{etag_of, md5_of};
+use crate::object::answered_range::answered_range;
 use crate::object::api::{BodyStream, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
 use crate::object::counts::RequestKind;
 use crate::object::http::AnswerBody;
@@ -70,15 +71,6 @@ fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
         storage_class,
         is_archived,
     })
-}
-
-/// Returns the range in the answer and the size of the whole object.
-fn content_range(headers: &HeaderMap) -> Option<(Extent, u64)> {
-    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
-    let (range, size) = text.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    let (first, last, size) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, size.parse().ok()?);
-    Some((Extent { offset: first, length: last.checked_sub(first)?.checked_add(1)? }, size))
 }
 
 /// A body whose rest is asked for again if the connection is lost.
@@ -235,7 +227,8 @@ impl AzureLane {
         let failed = |failure| self.get_failed(&request, key, failure, version.is_some());
         let answer = self.open(&request).await.map_err(failed)?;
         let wrong = |cause| self.error_of(ErrorKind::Protocol, READING, key, cause);
-        let (found, size_bytes) = placed(&answer, range).map_err(wrong)?;
+        let (found, size_bytes) =
+            answered_range((answer.status, &answer.headers), answer.length, range).map_err(wrong)?;
         let head = head_of(&answer.headers, size_bytes).ok_or_else(|| wrong("the answer has no time"))?;
         if head.is_archived {
             // Azure itself refuses to read it. Emulators do not, and what works there should not fail with Azure.
@@ -272,28 +265,6 @@ impl AzureLane {
             }
         }
         self.error(request, failure)
-    }
-}
-
-/// Returns the range of an answer's body and the size of the object; the cause if it is not the range asked for.
-fn placed(answer: &AzureAnswer<AnswerBody>, range: Option<Extent>) -> Result<(Extent, u64), &'static str> {
-    let length = answer.length.ok_or("the answer has no length")?;
-    match (range, answer.status) {
-        (Some(range), 206) => {
-            let (found, size_bytes) =
-                content_range(&answer.headers).ok_or("the answer does not say which range it has")?;
-            let end = range.end().min(size_bytes);
-            if found.offset != range.offset || found.end() != end || length != found.length {
-                return Err("the answer has another range than was asked for");
-            }
-            Ok((found, size_bytes))
-        }
-        // The whole object, if that was asked for by its range.
-        (Some(range), _) if range.offset == 0 && length <= range.length => {
-            Ok((Extent { offset: 0, length }, length))
-        }
-        (Some(_), _) => Err("the store does not answer requests for ranges"),
-        (None, _) => Ok((Extent { offset: 0, length }, length)),
     }
 }
 

@@ -10,11 +10,12 @@ use bytes::Bytes;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
 use hakobu_core::{Error, ErrorKind, Result};
-use http::header::{ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, LAST_MODIFIED, RANGE};
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderName, Method};
 
 use super::request::{GcsAnswer, GcsFailure, GcsLane, GcsRequest};
 use super::resource::{FIELDS, ObjectResource, storage_class, uploaded};
+use crate::object::answered_range::answered_range;
 use crate::object::api::{ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
 use crate::object::counts::RequestKind;
 use crate::object::http::{AnswerBody, HttpFailure};
@@ -64,15 +65,6 @@ fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
         storage_class: storage_class(&text("x-goog-storage-class").unwrap_or_default()),
         is_archived: false,
     })
-}
-
-/// Returns the range in the answer and the size of the whole object.
-fn content_range(headers: &HeaderMap) -> Option<(Extent, u64)> {
-    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
-    let (range, size) = text.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    let (first, last, size) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, size.parse().ok()?);
-    Some((Extent { offset: first, length: last.checked_sub(first)?.checked_add(1)? }, size))
 }
 
 impl RangeReader for Arc<GcsLane> {
@@ -248,28 +240,13 @@ impl GcsLane {
     }
 }
 
-/// Returns the range of an answer's body and the size of the object; the cause if it is not the range asked for.
+/// Returns what [`answered_range`] does, for content that is not unpacked on the way.
 fn placed(answer: &GcsAnswer<AnswerBody>, range: Option<Extent>) -> Result<(Extent, u64), &'static str> {
-    let length = answer.length.ok_or("the answer has no length")?;
-    match (range, answer.status) {
-        (Some(range), 206) => {
-            let (found, size_bytes) =
-                content_range(&answer.headers).ok_or("the answer does not say which range it has")?;
-            let end = range.end().min(size_bytes);
-            if found.offset != range.offset || found.end() != end || length != found.length {
-                return Err("the answer has another range than was asked for");
-            }
-            Ok((found, size_bytes))
-        }
-        // The whole object, if that was asked for by its range.
-        (Some(range), _) if range.offset == 0 && length <= range.length => {
-            Ok((Extent { offset: 0, length }, length))
-        }
-        (Some(_), _) => Err("the store does not answer requests for ranges"),
-        (None, _) if answer.header(STORED_LENGTH).is_some_and(|stored| stored.parse() != Ok(length)) => {
-            Err("the content does not come as it is stored")
-        }
-        (None, _) => Ok((Extent { offset: 0, length }, length)),
+    let (found, size_bytes) = answered_range((answer.status, &answer.headers), answer.length, range)?;
+    let stored = answer.header(STORED_LENGTH).filter(|_| range.is_none());
+    match stored.is_some_and(|stored| stored.parse() != Ok(found.length)) {
+        true => Err("the content does not come as it is stored"),
+        false => Ok((found, size_bytes)),
     }
 }
 
@@ -303,16 +280,5 @@ mod tests {
         two.append("x-goog-hash", "crc32c=4waSgw==".parse().unwrap());
         assert_eq!(crc32c_in(&two), Some(0xe306_9283));
         assert_eq!(head_of(&HeaderMap::new(), 9), None);
-    }
-
-    #[test]
-    fn ranges_are_read() {
-        let range = |text: &'static str| content_range(&headers(&[("content-range", text)]));
-        assert_eq!(range("bytes 5-9/20"), Some((Extent { offset: 5, length: 5 }, 20)));
-        for wrong in
-            ["bytes 9-5/20", "bytes 0-18446744073709551615/20", "bytes */20", "5-9/20", "bytes 5-9/*"]
-        {
-            assert_eq!(range(wrong), None, "{wrong}");
-        }
     }
 }

@@ -6,16 +6,16 @@ use std::time::UNIX_EPOCH;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
 use hakobu_core::{Error, ErrorKind, Result};
-use http::header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, LAST_MODIFIED, RANGE};
+use http::header::{CONTENT_TYPE, ETAG, IF_MATCH, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderName, Method};
 
 use super::list::storage_class;
-use super::request::{S3Answer, S3Failure, S3Lane, S3Request};
+use super::request::{S3Failure, S3Lane, S3Request};
 use super::spelling::{crc32c_of, crc64_of};
+use crate::object::answered_range::answered_range;
 use crate::object::api::{ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
 use crate::object::content_mark::md5_of;
 use crate::object::counts::RequestKind;
-use crate::object::http::AnswerBody;
 use crate::object::resumed_body::{BegunBody, REPLACED, RangeReader, resumed};
 use crate::object::retry::RetryPlan;
 
@@ -58,15 +58,6 @@ fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
         storage_class,
         is_archived: is_archive && !is_restored,
     })
-}
-
-/// Returns the range in the answer and the size of the whole object.
-fn content_range(headers: &HeaderMap) -> Option<(Extent, u64)> {
-    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
-    let (range, size) = text.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    let (first, last, size) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, size.parse().ok()?);
-    Some((Extent { offset: first, length: last.checked_sub(first)?.checked_add(1)? }, size))
 }
 
 /// Returns true if an object may be of a version, as far as both are known.
@@ -180,7 +171,8 @@ impl S3Lane {
         let failed = |failure| self.get_failed(&request, key, failure, version.is_some() || is_same);
         let answer = self.open(&request).await.map_err(failed)?;
         let wrong = |cause| self.error_of(ErrorKind::Protocol, READING, key, cause);
-        let (found, size_bytes) = placed(&answer, range).map_err(wrong)?;
+        let (found, size_bytes) =
+            answered_range((answer.status, &answer.headers), answer.length, range).map_err(wrong)?;
         let head = head_of(&answer.headers, size_bytes).ok_or_else(|| wrong("the answer has no time"))?;
         if version.is_some_and(|version| !may_be(version, &head)) {
             return Err(self.error_of(ErrorKind::SourceChanged, READING, key, REPLACED));
@@ -221,28 +213,6 @@ impl S3Lane {
     }
 }
 
-/// Returns the range of an answer's body and the size of the object; the cause if it is not the range asked for.
-fn placed(answer: &S3Answer<AnswerBody>, range: Option<Extent>) -> Result<(Extent, u64), &'static str> {
-    let length = answer.length.ok_or("the answer has no length")?;
-    match (range, answer.status) {
-        (Some(range), 206) => {
-            let (found, size_bytes) =
-                content_range(&answer.headers).ok_or("the answer does not say which range it has")?;
-            let end = range.end().min(size_bytes);
-            if found.offset != range.offset || found.end() != end || length != found.length {
-                return Err("the answer has another range than was asked for");
-            }
-            Ok((found, size_bytes))
-        }
-        // The whole object, if that was asked for by its range.
-        (Some(range), _) if range.offset == 0 && length <= range.length => {
-            Ok((Extent { offset: 0, length }, length))
-        }
-        (Some(_), _) => Err("the store does not answer requests for ranges"),
-        (None, _) => Ok((Extent { offset: 0, length }, length)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,16 +240,5 @@ mod tests {
         let head = head_of(&restored, 9).unwrap();
         assert!(!head.is_archived && head.checksum.is_none());
         assert_eq!(head_of(&HeaderMap::new(), 9), None);
-    }
-
-    #[test]
-    fn ranges_are_read() {
-        let range = |text: &'static str| content_range(&headers(&[("content-range", text)]));
-        assert_eq!(range("bytes 5-9/20"), Some((Extent { offset: 5, length: 5 }, 20)));
-        for wrong in
-            ["bytes 9-5/20", "bytes 0-18446744073709551615/20", "bytes */20", "5-9/20", "bytes 5-9/*"]
-        {
-            assert_eq!(range(wrong), None, "{wrong}");
-        }
     }
 }
