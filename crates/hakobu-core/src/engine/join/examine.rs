@@ -60,8 +60,8 @@ impl Join<'_> {
         tells && target.is_some_and(|target| target.links > 1 && target.kind != EntryKind::Directory)
     }
 
-    /// Returns true for a name of a file with several whose content is compared. Which names the target has of one file is
-    /// told of entries that are asked for, and names of different files are linked after a comparison.
+    /// Returns true for a name of a file with several whose content is compared. A store tells only of entries that are asked
+    /// for which file they are a name of. Those of which that is unknown would be linked again.
     fn compares_names(&self, metadata: &EntryMetadata) -> bool {
         let is_linked = metadata.links > 1 && metadata.inode.is_some();
         self.shared.setup.job.compare_content

@@ -42,12 +42,14 @@ impl Join<'_> {
         let is_copied = self.shared.sharing() == Some(ContentSharing::InStore)
             && self.shared.evidence.source_lacks()
             && !self.shared.cannot_clone.load(Relaxed);
+        if !is_copied {
+            return false;
+        }
         let evidence = self.evidence(source, Some(listing));
         let is_known = !evidence.source_lacks() && !evidence.target_lacks();
         let there = listing.metadata(there).inode;
         // One with extended attributes in an object of their own is read and written, with a new identity each time.
-        is_copied
-            && is_known
+        is_known
             && metadata.kind != EntryKind::Directory
             && metadata.inode.is_some()
             && metadata.inode != there
