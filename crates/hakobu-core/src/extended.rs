@@ -339,6 +339,16 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
 
+/// Returns the tag and the permission bits of each entry of an access control list, or `None` if it cannot be parsed.
+fn list_entries(list: &[u8]) -> Option<impl Iterator<Item = (u16, u32)> + Clone> {
+    let (version, rest) = list.split_first_chunk::<4>()?;
+    let (entries, rest) = rest.as_chunks::<8>();
+    let entries = entries
+        .iter()
+        .map(|&[tag, tag_high, bits, ..]| (u16::from_le_bytes([tag, tag_high]), u32::from(bits & 7)));
+    (u32::from_le_bytes(*version) == LIST_VERSION && rest.is_empty()).then_some(entries)
+}
+
 /// Returns the mode bits that may remain if an access control list cannot be kept, so that nobody gains permissions
 /// that the list denies.
 ///
@@ -347,22 +357,10 @@ const OTHERS: u16 = 0x20;
 /// under others. For a list that cannot be parsed, only the owner's bits remain.
 pub fn mode_without_list(list: &[u8]) -> u32 {
     const ONLY_OWNER: u32 = 0o7700;
-    let Some((version, rest)) = list.split_first_chunk::<4>() else { return ONLY_OWNER };
-    let (entries, rest) = rest.as_chunks::<8>();
-    if u32::from_le_bytes(*version) != LIST_VERSION || !rest.is_empty() {
-        return ONLY_OWNER;
-    }
-    let entries = || {
-        entries.iter().map(|entry| {
-            (
-                u16::from_le_bytes([entry[0], entry[1]]),
-                u32::from(u16::from_le_bytes([entry[2], entry[3]]) & 7),
-            )
-        })
-    };
-    let mask = entries().find_map(|(tag, bits)| (tag == MASK).then_some(bits)).unwrap_or(7);
+    let Some(entries) = list_entries(list) else { return ONLY_OWNER };
+    let mask = entries.clone().find_map(|(tag, bits)| (tag == MASK).then_some(bits)).unwrap_or(7);
     let (mut group, mut others) = (mask, 7);
-    for (tag, bits) in entries() {
+    for (tag, bits) in entries {
         match tag {
             USER => (group, others) = (group & bits & mask, others & bits & mask),
             OWNING_GROUP => group &= bits,
@@ -377,22 +375,17 @@ pub fn mode_without_list(list: &[u8]) -> u32 {
 /// becomes the bits of the group. A list that cannot be parsed stays as it is.
 pub fn list_with_mode(list: &[u8], mode: u32) -> Vec<u8> {
     let mut changed = list.to_vec();
-    let Some((version, rest)) = changed.split_first_chunk_mut::<4>() else { return changed };
-    let (entries, rest) = rest.as_chunks_mut::<8>();
-    if u32::from_le_bytes(*version) != LIST_VERSION || !rest.is_empty() {
-        return changed;
-    }
-    let tag = |entry: &[u8; 8]| u16::from_le_bytes([entry[0], entry[1]]);
-    let has_mask = entries.iter().any(|entry| tag(entry) == MASK);
-    for entry in entries {
-        let bits = match tag(entry) {
+    let Some(entries) = list_entries(list) else { return changed };
+    let has_mask = entries.clone().any(|(tag, _)| tag == MASK);
+    for (entry, (tag, _)) in changed[4..].chunks_exact_mut(8).zip(entries) {
+        let bits = match tag {
             OWNER => mode >> 6,
             OWNING_GROUP if !has_mask => mode >> 3,
             MASK => mode >> 3,
             OTHERS => mode,
             _ => continue,
         };
-        [entry[2], entry[3]] = [(bits & 7) as u8, 0];
+        (entry[2], entry[3]) = ((bits & 7) as u8, 0);
     }
     changed
 }
