@@ -88,6 +88,8 @@ impl SourceFiles {
                 };
                 return Err(error);
             }
+            // A read beyond the end of a device that became smaller fails as one of a bad sector does.
+            Err(_) if is_resized(&open.file, &file.metadata) => return Err(changed("reading")),
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
                 match read_around(&open.medium(), extent.offset, room) {
@@ -202,6 +204,12 @@ fn is_same(listed: &EntryMetadata, now: &EntryMetadata) -> bool {
         EntryKind::BlockDevice => now.kind == EntryKind::BlockDevice && now.size_bytes == listed.size_bytes,
         _ => listed.same_version(now),
     }
+}
+
+/// Returns true if this is a device whose size is no longer the listed one.
+fn is_resized(device: &OwnedFd, listed: &EntryMetadata) -> bool {
+    listed.kind == EntryKind::BlockDevice
+        && metadata::of_content(device).is_ok_and(|now| !is_same(listed, &now))
 }
 
 /// Opens a file if it is still the listed version.

@@ -239,14 +239,19 @@ impl Shrinking {
         Self { host, link, place }
     }
 
-    fn push(&self, source: &Path, target: &Path, disk: &Disk) -> Ran {
+    /// Pushes while a disk shrinks to a size in bytes, of which `sound_bytes` can be read.
+    fn push(&self, source: &Path, target: &Path, disk: &Disk, (size_bytes, sound_bytes): (u64, u64)) -> Ran {
         let copy = Copy::across(&self.link).to(&self.host).options(LANES);
         let mut running = copy.arg(source).arg(self.host.at(target)).start();
         running.wait_until_under_way();
-        // Shrinking takes two steps. The copy is stopped so that it reads nothing in between.
+        // Shrinking takes several steps. The copy is stopped so that it begins no read in between.
         running.signal(Signal::STOP);
-        File::options().write(true).open(&disk.backing).unwrap().set_len(16 * MIB).unwrap();
+        let backing = File::options().write(true).open(&disk.backing).unwrap();
+        backing.set_len(size_bytes).unwrap();
         tool("losetup", ["--set-capacity".as_ref(), disk.path.as_os_str()]);
+        backing.set_len(sound_bytes).unwrap();
+        // The page cache would still answer reads.
+        tool("blockdev", ["--flushbufs".as_ref(), disk.path.as_os_str()]);
         running.assert_unfinished();
         running.signal(Signal::CONT);
         running.end()
@@ -259,21 +264,24 @@ fn a_disk_that_becomes_smaller() {
         return;
     }
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let shrinking = Shrinking::new();
-            let source = Disk::with(shrinking.place.path(), "source", &content(SIZE_BYTES, 4), 512);
-            let image = shrinking.place.path().join("disk.img");
-            let ran = shrinking.push(&source.path, &image, &source);
-            assert_eq!(ran.code, Some(5), "{}", ran.err);
-            assert_eq!(ran.report["outcome"], "source_changed");
-            assert!(!image.exists() && drafts(shrinking.place.path()).is_empty());
-        });
+        // A read ends early, or fails as one that is under way when the disk shrinks.
+        for sizes in [(16 * MIB, 16 * MIB), (SIZE_BYTES - MIB, MIB)] {
+            scope.spawn(move || {
+                let shrinking = Shrinking::new();
+                let source = Disk::with(shrinking.place.path(), "source", &content(SIZE_BYTES, 4), 512);
+                let image = shrinking.place.path().join("disk.img");
+                let ran = shrinking.push(&source.path, &image, &source, sizes);
+                assert_eq!(ran.code, Some(5), "{}", ran.err);
+                assert_eq!(ran.report["outcome"], "source_changed");
+                assert!(!image.exists() && drafts(shrinking.place.path()).is_empty());
+            });
+        }
         scope.spawn(|| {
             let shrinking = Shrinking::new();
             let source = shrinking.place.path().join("source");
             fs::write(&source, content(SIZE_BYTES, 5)).unwrap();
             let target = Disk::empty(shrinking.place.path(), "target", SIZE_BYTES, 512);
-            let ran = shrinking.push(&source, &target.path, &target);
+            let ran = shrinking.push(&source, &target.path, &target, (16 * MIB, 16 * MIB));
             assert_eq!(ran.code, Some(1), "{}", ran.err);
             assert_eq!(ran.report["outcome"], "failed");
         });
