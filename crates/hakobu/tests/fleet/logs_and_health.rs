@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -60,6 +61,27 @@ fn messages(log: &str, names: &[(&str, &str)]) -> Vec<String> {
     log.lines().map(message).collect()
 }
 
+/// Starts a broker that tells its state at an address, which is returned.
+fn broker_with_health(url: &str, place: &Path) -> (TestProcess, SocketAddr) {
+    let address = free_address();
+    let mut command = Command::new(HAKOBU);
+    command.args(["broker", "--group", GROUP, "--name", "b0", "--nats", url, "--json"]);
+    command.args(["--health", &address.to_string()]).env("HAKOBU_STATE", place.join("state"));
+    command.env("HAKOBU_SETTINGS", "none");
+    (TestProcess::start(command, &place.join("b0.log")), address)
+}
+
+#[test]
+fn a_broker_that_nobody_answers_says_so() {
+    let nats = NatsServer::start(&NatsConfiguration::default()).unwrap();
+    let place = TempDir::with_prefix_in("hakobu-fleet.", "/dev/shm").unwrap();
+    let (_broker, address) = broker_with_health(&nats.url(), place.path());
+    wait_until("the connection", SOON, || ask_json(address, "/readyz").1["connected"] == true);
+    let (status, health) = ask_json(address, "/readyz");
+    assert_eq!((status, &health["ready"]), (503, &false.into()), "{health}");
+    assert!(health["trouble"].is_string(), "{health}");
+}
+
 #[test]
 fn a_broker_writes_json_and_tells_its_health() {
     let mut nats = NatsServer::start(&NatsConfiguration::default()).unwrap();
@@ -67,12 +89,7 @@ fn a_broker_writes_json_and_tells_its_health() {
     let url = nats.url();
     let arguments = ["--no-broker", "--nats", &url, "--nats-group", GROUP];
     let control = TestControlPlane::start(&place.path().join("control"), &arguments);
-    let address = free_address();
-    let mut command = Command::new(HAKOBU);
-    command.args(["broker", "--group", GROUP, "--name", "b0", "--nats", &url, "--json"]);
-    command.args(["--health", &address.to_string()]).env("HAKOBU_STATE", place.path().join("state"));
-    command.env("HAKOBU_SETTINGS", "none");
-    let mut broker = TestProcess::start(command, &place.path().join("b0.log"));
+    let (mut broker, address) = broker_with_health(&url, place.path());
     control.wait_for_brokers(1);
 
     wait_until("readiness", SOON, || ask(address, "/readyz").0 == 200);

@@ -60,6 +60,7 @@ fn answer(
     let state = bus.state();
     let answered = bus.answered_ago();
     let ready = state.is_connected && answered.is_some_and(|ago| ago <= SILENT_MAX);
+    let silence = (!ready).then(|| "the control plane does not answer".to_owned());
     let health = BrokerHealth {
         schema: "hakobu.broker-health/1",
         version: env!("CARGO_PKG_VERSION"),
@@ -67,7 +68,7 @@ fn answer(
         group,
         ready,
         connected: state.is_connected,
-        trouble: state.trouble,
+        trouble: state.trouble.or(silence),
         last_answer_seconds: answered.map(|ago| ago.as_secs_f64()),
     };
     let status = match path {
