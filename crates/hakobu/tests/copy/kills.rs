@@ -351,8 +351,9 @@ fn the_same_job_twice_at_once() {
         line.change_rate(Some(10_000_000));
         let mut running = line.copy(way).start();
         running.wait_until_under_way();
-        // The rest takes long enough for two more runs, even on a busy machine.
-        line.change_rate(Some(2_000_000));
+        // It must not end before two more runs have, and leaves the link to them.
+        running.signal(Signal::STOP);
+        line.change_rate(None);
         let ran = line.copy(way).run_to(6);
         ran.says(&["the same copy is already running", "hint: wait for the other run"]);
         assert_eq!(ran.err.matches("wait").count(), 1, "{}", ran.err);
@@ -364,7 +365,7 @@ fn the_same_job_twice_at_once() {
         Copy::across(&line.link).to(&line.host).arg(typed).arg(target).run_to(0);
         assert_same(&other, &line.target.join("other"));
         running.assert_unfinished();
-        line.change_rate(None);
+        running.signal(Signal::CONT);
         assert_eq!(running.end().code, Some(0));
         fs::remove_file(line.target.join("other")).unwrap();
         std::fs::File::open(&line.target)
