@@ -15,7 +15,7 @@ use crate::object::credentials::azure::AzureProof;
 use crate::object::credentials::azure::shared_key::SignedRequest;
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
 use crate::object::retry::repeated;
-use crate::object::s3::spelling::{encode_key, encode_value};
+use crate::object::s3::spelling::{encode_key, query_text};
 
 /// The largest answer that is read as a whole: a page of 5 000 blobs with all the metadata that each may have.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -103,17 +103,6 @@ impl<'a> AzureRequest<'a> {
     pub(crate) fn content(mut self, content: Vec<Bytes>) -> Self {
         self.content = content;
         self
-    }
-
-    fn query_text(&self) -> String {
-        let mut text = String::new();
-        for (name, value) in &self.query {
-            if !text.is_empty() {
-                text.push('&');
-            }
-            text.extend([name, "=", &encode_value(value)]);
-        }
-        text
     }
 }
 
@@ -217,7 +206,7 @@ impl AzureLane {
             Some(key) => format!("{}/{}", target.path(), encode_key(blob_name(key))),
             None => target.path(),
         };
-        let mut query = request.query_text();
+        let mut query = query_text(&request.query);
         let mut headers = request.headers.clone();
         headers.insert(VERSION, API_VERSION);
         match proof {
@@ -361,6 +350,6 @@ mod tests {
             .query("restype", "container")
             .query("prefix", "a/b")
             .query("comp", "list");
-        assert_eq!(request.query_text(), "comp=list&prefix=a%2Fb&restype=container");
+        assert_eq!(query_text(&request.query), "comp=list&prefix=a%2Fb&restype=container");
     }
 }

@@ -11,7 +11,7 @@ use http::{HeaderMap, Method};
 use super::bucket::{LIMITS, S3Bucket};
 use super::refusal::{RefusalRemedy, RefusedRequest, S3Refusal};
 use super::sign::{SignedParts, Signer};
-use super::spelling::{encode_key, encode_value};
+use super::spelling::{encode_key, query_text};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::SigningKeys;
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
@@ -108,17 +108,6 @@ impl<'a> S3Request<'a> {
     pub(crate) fn content(mut self, content: Vec<Bytes>) -> Self {
         self.content = content;
         self
-    }
-
-    fn query_text(&self) -> String {
-        let mut text = String::new();
-        for (name, value) in &self.query {
-            if !text.is_empty() {
-                text.push('&');
-            }
-            text.extend([name, "=", &encode_value(value)]);
-        }
-        text
     }
 }
 
@@ -236,7 +225,7 @@ impl S3Lane {
             None if target.path.is_empty() => "/".to_owned(),
             None => target.path.clone(),
         };
-        let query = request.query_text();
+        let query = query_text(&request.query);
         let mut headers = request.headers.clone();
         if self.bucket.pays_requests {
             headers.insert(REQUESTER_PAYS, HeaderValue::from_static("requester"));
@@ -350,7 +339,7 @@ mod tests {
             .query("prefix", "a/b")
             .query("list-type", "2")
             .query("uploads", "");
-        assert_eq!(request.query_text(), "list-type=2&prefix=a%2Fb&uploads=");
+        assert_eq!(query_text(&request.query), "list-type=2&prefix=a%2Fb&uploads=");
     }
 
     #[test]

@@ -16,6 +16,12 @@ pub(crate) fn encode_value(value: &str) -> String {
     encode(value, false)
 }
 
+/// Returns the text of a query.
+pub(crate) fn query_text(query: &[(&'static str, String)]) -> String {
+    let pairs: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encode_value(value))).collect();
+    pairs.join("&")
+}
+
 fn encode(text: &str, keeps_slashes: bool) -> String {
     let mut encoded = String::with_capacity(text.len() + 16);
     for byte in text.bytes() {
