@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::{ClientError, ConnectError, ConnectErrorKind, Event, ServerError};
 
-use super::link::NatsLink;
+use super::link::{LinkTrouble, LinkTroubleKind, NatsLink};
 use super::settings::NatsSettings;
 
 /// The pause after the first attempt that failed. Each further one doubles it.
@@ -34,15 +34,19 @@ pub(super) async fn connect(link: Arc<NatsLink>, settings: NatsSettings, form: L
     loop {
         match try_connect(&link, &settings, &form).await {
             Ok(()) => return,
-            Err(words) => link.is_down(&words),
+            Err(trouble) => link.is_down(trouble),
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
-async fn try_connect(link: &Arc<NatsLink>, settings: &NatsSettings, form: &LinkForm) -> Result<(), String> {
-    let options = settings.connect_options().map_err(|error| error.to_string())?;
+async fn try_connect(
+    link: &Arc<NatsLink>,
+    settings: &NatsSettings,
+    form: &LinkForm,
+) -> Result<(), LinkTrouble> {
+    let options = settings.connect_options().map_err(|error| other(&error.to_string()))?;
     let told = Arc::downgrade(link);
     let options = options
         .name(&form.name)
@@ -57,7 +61,7 @@ async fn try_connect(link: &Arc<NatsLink>, settings: &NatsSettings, form: &LinkF
             }
             async {}
         });
-    let client = options.connect(settings.servers()).await.map_err(|error| connect_words(&error))?;
+    let client = options.connect(settings.servers()).await.map_err(|error| connect_trouble(&error))?;
     link.set_client(client);
     link.is_up();
     Ok(())
@@ -66,57 +70,56 @@ async fn try_connect(link: &Arc<NatsLink>, settings: &NatsSettings, form: &LinkF
 fn take_event(link: &NatsLink, event: &Event) {
     match event {
         Event::Connected => link.is_up(),
-        Event::Disconnected => link.is_down("the connection is lost"),
-        Event::ServerError(ServerError::AuthorizationViolation) => link.is_down(&login_words()),
-        Event::ServerError(ServerError::Other(words)) => link.has_trouble(&server_words(words)),
-        Event::ClientError(ClientError::Other(words)) => link.is_down(&kind_words(words)),
-        Event::SlowConsumer(_) => link.has_trouble("messages of NATS arrive faster than they are handled"),
+        Event::Disconnected => link.is_down(other("the connection is lost")),
+        Event::ServerError(ServerError::AuthorizationViolation) => link.is_down(wrong_login()),
+        Event::ServerError(ServerError::Other(words)) => link.has_trouble(server_trouble(words)),
+        Event::ClientError(ClientError::Other(words)) => link.is_down(trouble_of_kind(words)),
+        Event::SlowConsumer(_) => {
+            link.has_trouble(other("messages of NATS arrive faster than they are handled"));
+        }
         _ => {}
     }
 }
 
-fn connect_words(error: &ConnectError) -> String {
-    match error.kind() {
-        ConnectErrorKind::AuthorizationViolation => login_words(),
-        _ => {
-            let mut words = kind_words(&error.kind().to_string());
-            let mut cause = std::error::Error::source(error);
-            while let Some(inner) = cause {
-                let more = inner.to_string();
-                if !words.contains(&more) {
-                    words = format!("{words}: {more}");
-                }
-                cause = inner.source();
-            }
-            words
-        }
-    }
+fn other(words: &str) -> LinkTrouble {
+    (LinkTroubleKind::Other, words.to_owned())
 }
 
-/// Returns words for a kind of error, as the library names it.
-fn kind_words(kind: &str) -> String {
+fn wrong_login() -> LinkTrouble {
+    (LinkTroubleKind::WrongLogin, "the server refuses the user or the password".to_owned())
+}
+
+fn connect_trouble(error: &ConnectError) -> LinkTrouble {
+    let (kind, mut words) = trouble_of_kind(&error.kind().to_string());
+    let mut cause = std::error::Error::source(error).filter(|_| kind != LinkTroubleKind::WrongLogin);
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = inner.source();
+    }
+    (kind, words)
+}
+
+/// Returns the trouble that a kind of error means, as the library names it: some errors have only that name.
+fn trouble_of_kind(kind: &str) -> LinkTrouble {
     let is = |other: ConnectErrorKind| kind.starts_with(&other.to_string());
     match () {
-        () if is(ConnectErrorKind::AuthorizationViolation) => login_words(),
-        () if is(ConnectErrorKind::Authentication) => "the password file cannot be read".to_owned(),
-        () if is(ConnectErrorKind::Io) => "no server answers".to_owned(),
-        () if is(ConnectErrorKind::Dns) => "the name of the server is not known".to_owned(),
-        () if is(ConnectErrorKind::TimedOut) => "the server does not answer in time".to_owned(),
-        () if is(ConnectErrorKind::Tls) => "no encrypted connection is possible".to_owned(),
-        () => kind.to_owned(),
+        () if is(ConnectErrorKind::AuthorizationViolation) => wrong_login(),
+        () if is(ConnectErrorKind::Authentication) => other("the password file cannot be read"),
+        () if is(ConnectErrorKind::Io) => other("no server answers"),
+        () if is(ConnectErrorKind::Dns) => other("the name of the server is not known"),
+        () if is(ConnectErrorKind::TimedOut) => other("the server does not answer in time"),
+        () if is(ConnectErrorKind::Tls) => other("no encrypted connection is possible"),
+        () => other(kind),
     }
 }
 
-pub(super) fn login_words() -> String {
-    "the server refuses the user or the password".to_owned()
-}
-
-/// The beginning of the words for a permission that is missing.
-pub(super) const NOT_PERMITTED: &str = "the user of NATS lacks a permission";
-
-fn server_words(words: &str) -> String {
+/// Returns the trouble that an error of the server means. The library has its text alone.
+fn server_trouble(words: &str) -> LinkTrouble {
     match words.to_ascii_lowercase().starts_with("permissions violation") {
-        true => format!("{NOT_PERMITTED}: {words}"),
-        false => format!("the server of NATS reports: {words}"),
+        true => (LinkTroubleKind::NotPermitted, format!("the user of NATS lacks a permission: {words}")),
+        false => other(&format!("the server of NATS reports: {words}")),
     }
 }

@@ -10,6 +10,19 @@ use tokio::sync::watch;
 /// Takes notices about a connection.
 pub type LinkObserver = Arc<dyn Observer + Send + Sync>;
 
+/// A trouble with its words for people.
+pub(super) type LinkTrouble = (LinkTroubleKind, String);
+
+/// The kind of a trouble: those that have a remedy of their own, and others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LinkTroubleKind {
+    WrongLogin,
+    NotPermitted,
+    NoOffers,
+    #[default]
+    Other,
+}
+
 /// The state of a connection to NATS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatsState {
@@ -17,6 +30,7 @@ pub struct NatsState {
     pub is_connected: bool,
     /// The cause for which there is none, or why something does not work, for people.
     pub trouble: Option<String>,
+    pub(super) kind: LinkTroubleKind,
 }
 
 /// A connection to NATS that is made again whenever it is lost.
@@ -77,40 +91,40 @@ impl NatsLink {
 
     /// Notes that there is a connection.
     pub(super) fn is_up(&self) {
-        if !self.change(true, None) {
-            return;
+        if self.change(NatsState { is_connected: true, ..NatsState::default() }) {
+            self.tell(format!("connected to NATS at {}", self.place));
         }
-        self.tell(format!("connected to NATS at {}", self.place));
     }
 
     /// Notes that there is no connection, and why.
-    pub(super) fn is_down(&self, cause: &str) {
+    pub(super) fn is_down(&self, (kind, cause): LinkTrouble) {
         self.losses.send_modify(|losses| *losses += 1);
-        if self.change(false, Some(cause.to_owned())) {
+        if self.change(NatsState { is_connected: false, trouble: Some(cause.clone()), kind }) {
             self.tell(format!("no connection to NATS at {}: {cause}; trying again", self.place));
         }
     }
 
     /// Notes that something does not work although there is a connection.
-    pub(super) fn has_trouble(&self, words: &str) {
-        if self.change(true, Some(words.to_owned())) {
-            self.tell(words.to_owned());
+    pub(super) fn has_trouble(&self, (kind, words): LinkTrouble) {
+        if self.change(NatsState { is_connected: true, trouble: Some(words.clone()), kind }) {
+            self.tell(words);
         }
     }
 
-    /// Notes that the trouble that a function recognizes is over.
-    pub(super) fn trouble_is_over(&self, is_it: impl Fn(&str) -> bool) {
+    /// Notes that trouble of a kind is over.
+    pub(super) fn trouble_is_over(&self, kind: LinkTroubleKind) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.trouble.as_deref().is_some_and(is_it) {
-            state.trouble = None;
+        if state.kind == kind {
+            (state.trouble, state.kind) = (None, LinkTroubleKind::default());
         }
     }
 
     /// Changes the state. Returns true if it is another one.
-    fn change(&self, is_connected: bool, trouble: Option<String>) -> bool {
+    fn change(&self, new: NatsState) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = NatsState { is_connected, trouble };
-        std::mem::replace(&mut *state, new.clone()) != new
+        let is_other = *state != new;
+        *state = new;
+        is_other
     }
 
     fn tell(&self, words: String) {

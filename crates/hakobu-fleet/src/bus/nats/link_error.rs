@@ -2,9 +2,7 @@
 
 use hakobu_core::error::{Error, ErrorKind};
 
-use super::connecting::{NOT_PERMITTED, login_words};
-use super::link::NatsLink;
-use super::offer_stream::NO_OFFERS;
+use super::link::{LinkTroubleKind, NatsLink};
 
 const AWAY: &str = "start nats-server there, or open the way to it from this machine: it is tried again by itself, and brokers keep what \
                     they have until their leases end";
@@ -18,13 +16,15 @@ const NO_STREAM: &str = "start nats-server with JetStream (-js), and give it spa
 pub(super) fn link_error(link: &NatsLink) -> Option<Error> {
     let state = link.state();
     let words = state.trouble?;
-    let (kind, during, hint) = match state.is_connected {
-        false if words == login_words() => (ErrorKind::Unauthenticated, "connecting to NATS", WRONG_LOGIN),
-        false => (ErrorKind::ConnectionLost, "connecting to NATS", AWAY),
-        true if words.starts_with(NOT_PERMITTED) => (ErrorKind::PermissionDenied, "using NATS", NO_RIGHTS),
-        true if words.starts_with(NO_OFFERS) => (ErrorKind::Unsupported, "using NATS", NO_STREAM),
+    let (kind, during, hint) = match (state.is_connected, state.kind) {
+        (false, LinkTroubleKind::WrongLogin) => {
+            (ErrorKind::Unauthenticated, "connecting to NATS", WRONG_LOGIN)
+        }
+        (false, _) => (ErrorKind::ConnectionLost, "connecting to NATS", AWAY),
+        (true, LinkTroubleKind::NotPermitted) => (ErrorKind::PermissionDenied, "using NATS", NO_RIGHTS),
+        (true, LinkTroubleKind::NoOffers) => (ErrorKind::Unsupported, "using NATS", NO_STREAM),
         // A moment's trouble, which nothing ends.
-        true => return None,
+        (true, _) => return None,
     };
     Some(Error::new(kind, during, words).at(link.place()).hint(hint))
 }

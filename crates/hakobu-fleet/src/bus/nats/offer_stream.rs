@@ -12,7 +12,7 @@ use async_nats::jetstream::{Context, context::ContextBuilder};
 use tokio::sync::{mpsc, watch};
 
 use super::frame::OfferPlace;
-use super::link::NatsLink;
+use super::link::{LinkTroubleKind, NatsLink};
 use super::subjects;
 use crate::names::GroupName;
 
@@ -32,8 +32,6 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(2);
 /// The maximum number of offers that are published before their acknowledgements are looked at.
 const AT_ONCE: usize = 16;
-/// The beginning of the words for trouble with the stream.
-pub(super) const NO_OFFERS: &str = "offers are not possible, and brokers ask without them";
 
 /// The place of the offers, as soon as it is there.
 pub(super) type SharedPlace = Arc<Mutex<Option<OfferPlace>>>;
@@ -59,7 +57,7 @@ impl OfferStream {
             }
             match self.make(&context, &client).await {
                 Ok(place) => {
-                    self.link.trouble_is_over(|words| words.starts_with(NO_OFFERS));
+                    self.link.trouble_is_over(LinkTroubleKind::NoOffers);
                     let stream = place.stream.clone();
                     self.set_place(Some(place));
                     if self.publish(&context, &stream, &mut offers, &mut leading).await.is_none() {
@@ -69,7 +67,8 @@ impl OfferStream {
                 }
                 Err(words) => {
                     if self.link.client().is_some() {
-                        self.link.has_trouble(&format!("{NO_OFFERS}: {words}"));
+                        let words = format!("offers are not possible, and brokers ask without them: {words}");
+                        self.link.has_trouble((LinkTroubleKind::NoOffers, words));
                     }
                     // Offers that wait are old by then.
                     while offers.try_recv().is_ok() {}
