@@ -26,5 +26,8 @@ pub(super) fn command(_: &Path, port: u16) -> io::Result<StoreCommand> {
         &url,
     ];
     let arguments = words.map(Into::into).to_vec();
-    Ok(StoreCommand { program: installed(PROGRAM)?, arguments, environment: Vec::new() })
+    // It changes the metadata of an object while it writes them into another answer, which ends a Go program ("concurrent
+    // map iteration and map write") if the two run on different processors.
+    let environment = vec![("GOMAXPROCS", "1")];
+    Ok(StoreCommand { program: installed(PROGRAM)?, arguments, environment })
 }

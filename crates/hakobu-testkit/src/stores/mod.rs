@@ -245,4 +245,26 @@ mod tests {
             assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
         }
     }
+
+    #[test]
+    fn fake_gcs_survives_reads_of_an_object_that_changes() {
+        let server = StoreServer::fake_gcs().unwrap();
+        server.make_bucket("one").unwrap();
+        let port = server.port();
+        request(port, "POST", "/upload/storage/v1/b/one/o?uploadType=media&name=a", "content").unwrap();
+        let metadata: Vec<_> = (0..100).map(|number| format!("\"key-{number}\":\"\"")).collect();
+        let change = format!("{{\"metadata\":{{{}}}}}", metadata.join(","));
+        let ask = |method, body| {
+            for _ in 0..300 {
+                let answer = request(port, method, "/storage/v1/b/one/o/a", body).unwrap();
+                assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| ask("PATCH", &change));
+                scope.spawn(|| ask("GET", ""));
+            }
+        });
+    }
 }
