@@ -330,3 +330,26 @@ fn texts_of_links_are_compared_with_azure() {
 fn texts_of_links_are_compared_with_gcs() {
     check_texts(&StorePlace::gcs(), "");
 }
+
+/// In the order of names, `name` comes before `name.d` as a file and after it as a directory.
+#[test]
+fn verify_finds_a_directory_in_place_of_a_file() {
+    if no_root() {
+        return;
+    }
+    for store in [StorePlace::s3(), StorePlace::azure(), StorePlace::gcs()] {
+        let tree = store.path("tree");
+        fs::create_dir_all(tree.join("name.d")).unwrap();
+        fs::write(tree.join("name"), "a file").unwrap();
+        store.run("copy", "").args([contents(&tree), store.of("at")]).run_to(0);
+        fs::remove_file(tree.join("name")).unwrap();
+        fs::create_dir(tree.join("name")).unwrap();
+        for both in [[contents(&tree), store.of("at")], [store.of("at"), contents(&tree)]] {
+            let ran = store.run("verify", "").args(both).run_to(4);
+            let found = ran.report["differences"].as_array().unwrap().iter();
+            let found: Vec<_> =
+                found.filter(|it| it["path"] != "").map(|it| (&it["path"], &it["what"])).collect();
+            assert_eq!(found, [(&"name".into(), &"kind".into())], "{:#}", ran.report);
+        }
+    }
+}

@@ -269,8 +269,6 @@ impl Worker<'_> {
                 }
             }
         }
-        // The kind of an entry may have changed, and with it its place.
-        listing.sort();
         for (number, part) in parts.iter_mut().enumerate().filter(|_| !failed.is_empty()) {
             let mut sound = Listing::clone(&part.listing);
             let is_failed = |index: &usize| failed.contains(&(number, sound.name(*index).to_vec()));
@@ -288,6 +286,8 @@ impl Worker<'_> {
         parts: &[OriginListing],
         (mut target, prefetched): (Listing, &Prefetched),
     ) -> Result<()> {
+        // They come in the order of the source, where an entry may have another kind and with it another place.
+        target.sort();
         target.mark_exact();
         self.join_examined((node, parts), (Some(&target), prefetched), None, true)?;
         self.directories_done(1);
