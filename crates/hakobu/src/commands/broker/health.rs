@@ -60,7 +60,10 @@ fn answer(
     let state = bus.state();
     let answered = bus.answered_ago();
     let ready = state.is_connected && answered.is_some_and(|ago| ago <= SILENT_MAX);
-    let silence = (!ready).then(|| "the control plane does not answer".to_owned());
+    let cause = match state.is_connected {
+        true => "the control plane does not answer",
+        false => "there is no connection to NATS",
+    };
     let health = BrokerHealth {
         schema: "hakobu.broker-health/1",
         version: env!("CARGO_PKG_VERSION"),
@@ -68,7 +71,7 @@ fn answer(
         group,
         ready,
         connected: state.is_connected,
-        trouble: state.trouble.or(silence),
+        trouble: state.trouble.or_else(|| (!ready).then(|| cause.to_owned())),
         last_answer_seconds: answered.map(|ago| ago.as_secs_f64()),
     };
     let status = match path {
