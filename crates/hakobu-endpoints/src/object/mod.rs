@@ -20,6 +20,7 @@ mod counts;
 pub mod credentials;
 mod driver;
 mod entry;
+mod exchange;
 pub mod gcs;
 pub mod http;
 mod key_pages;

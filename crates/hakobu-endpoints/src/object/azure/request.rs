@@ -13,6 +13,7 @@ use super::refusal::{AuthKind, AzureRefusal, AzureRemedy, RefusedByAzure};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::azure::AzureProof;
 use crate::object::credentials::azure::shared_key::SignedRequest;
+use crate::object::exchange::{ApiAnswer, header_value};
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
 use crate::object::retry::repeated;
 use crate::object::s3::spelling::{encode_key, query_text};
@@ -44,15 +45,6 @@ pub(crate) struct AzureRequest<'a> {
     query: Vec<(&'static str, String)>,
     headers: HeaderMap,
     content: Vec<Bytes>,
-}
-
-/// An answer that is no error.
-pub(crate) struct AzureAnswer<B = Bytes> {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    /// The length that the head promises.
-    pub(crate) length: Option<u64>,
-    pub(crate) body: B,
 }
 
 /// The final outcome of a request that did not succeed.
@@ -90,12 +82,7 @@ impl<'a> AzureRequest<'a> {
     /// # Errors
     /// `Unsupported` if the value cannot be one.
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Self> {
-        let unsupported = || {
-            let cause = format!("{name} cannot have the value {}", value.escape_debug());
-            Error::new(ErrorKind::Unsupported, self.during, cause).at(self.key.unwrap_or_default())
-        };
-        let is_text = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        let value = HeaderValue::from_str(value).ok().filter(|_| is_text).ok_or_else(unsupported)?;
+        let value = header_value(&name, value, self.during, self.key)?;
         self.headers.insert(name, value);
         Ok(self)
     }
@@ -131,7 +118,7 @@ enum AzureAttempt {
 
 impl AzureLane {
     /// Performs a request and reads its answer.
-    pub(crate) async fn perform(&self, request: &AzureRequest<'_>) -> Result<AzureAnswer, AzureFailure> {
+    pub(crate) async fn perform(&self, request: &AzureRequest<'_>) -> Result<ApiAnswer, AzureFailure> {
         self.repeat(request).await
     }
 
@@ -139,11 +126,11 @@ impl AzureLane {
     pub(crate) async fn open(
         &self,
         request: &AzureRequest<'_>,
-    ) -> Result<AzureAnswer<AnswerBody>, AzureFailure> {
+    ) -> Result<ApiAnswer<AnswerBody>, AzureFailure> {
         self.repeat(request).await
     }
 
-    async fn repeat<B: BodyUse>(&self, request: &AzureRequest<'_>) -> Result<AzureAnswer<B>, AzureFailure> {
+    async fn repeat<B: BodyUse>(&self, request: &AzureRequest<'_>) -> Result<ApiAnswer<B>, AzureFailure> {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| AzureFailure::Failed(self.at(request, error)))?;
         }
@@ -200,7 +187,7 @@ impl AzureLane {
         request: &AzureRequest<'_>,
         proof: &AzureProof,
         is_retry: bool,
-    ) -> Result<AzureAnswer<B>, AzureAttempt> {
+    ) -> Result<ApiAnswer<B>, AzureAttempt> {
         let target = &self.container.target;
         let path = match request.key {
             Some(key) => format!("{}/{}", target.path(), encode_key(blob_name(key))),
@@ -250,7 +237,7 @@ impl AzureLane {
         let (status, length) = (answer.status, answer.length());
         let headers = std::mem::take(&mut answer.headers);
         let body = B::of(answer).await.map_err(AzureAttempt::NoAnswer)?;
-        Ok(AzureAnswer { status, headers, length, body })
+        Ok(ApiAnswer { status, headers, length, body })
     }
 
     /// Returns the error for a failure.

@@ -13,11 +13,12 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderName, Method};
 
-use super::request::{GcsAnswer, GcsFailure, GcsLane, GcsRequest};
+use super::request::{GcsFailure, GcsLane, GcsRequest};
 use super::resource::{FIELDS, ObjectResource, storage_class, uploaded};
 use crate::object::answered_range::answered_range;
 use crate::object::api::{ListQuery, ListStart, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
 use crate::object::counts::RequestKind;
+use crate::object::exchange::ApiAnswer;
 use crate::object::http::{AnswerBody, HttpFailure};
 use crate::object::resumed_body::{BegunBody, REPLACED, RangeReader, resumed};
 use crate::object::retry::RetryPlan;
@@ -241,7 +242,7 @@ impl GcsLane {
 }
 
 /// Returns what [`answered_range`] does, for content that is not unpacked on the way.
-fn placed(answer: &GcsAnswer<AnswerBody>, range: Option<Extent>) -> Result<(Extent, u64), &'static str> {
+fn placed(answer: &ApiAnswer<AnswerBody>, range: Option<Extent>) -> Result<(Extent, u64), &'static str> {
     let (found, size_bytes) = answered_range((answer.status, &answer.headers), answer.length, range)?;
     let stored = answer.header(STORED_LENGTH).filter(|_| range.is_none());
     match stored.is_some_and(|stored| stored.parse() != Ok(found.length)) {

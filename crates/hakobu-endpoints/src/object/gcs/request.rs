@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hakobu_core::{Error, ErrorKind, Result};
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, Method};
 
 use super::bucket::GcsBucket;
 use super::refusal::{GcsRefusal, GcsRemedy, RefusedGcsRequest};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::gcs_tokens::AccessToken;
+use crate::object::exchange::{ApiAnswer, header_value};
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
 use crate::object::retry::repeated;
 use crate::object::s3::check_key;
@@ -40,22 +41,6 @@ pub(crate) struct GcsRequest<'a> {
     query: Vec<(&'static str, String)>,
     headers: HeaderMap,
     content: Vec<Bytes>,
-}
-
-/// An answer that is no error.
-pub(crate) struct GcsAnswer<B = Bytes> {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    /// The length that the head promises.
-    pub(crate) length: Option<u64>,
-    pub(crate) body: B,
-}
-
-impl<B> GcsAnswer<B> {
-    /// Returns the value of a header, if it is text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
 }
 
 /// The final outcome of a request that did not succeed.
@@ -93,12 +78,7 @@ impl<'a> GcsRequest<'a> {
     /// # Errors
     /// `Unsupported` if the value cannot be one.
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Self> {
-        let unsupported = || {
-            let cause = format!("{name} cannot have the value {}", value.escape_debug());
-            Error::new(ErrorKind::Unsupported, self.during, cause).at(self.key.unwrap_or_default())
-        };
-        let is_text = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        let value = HeaderValue::from_str(value).ok().filter(|_| is_text).ok_or_else(unsupported)?;
+        let value = header_value(&name, value, self.during, self.key)?;
         self.headers.insert(name, value);
         Ok(self)
     }
@@ -145,16 +125,16 @@ enum GcsAttemptFailure {
 
 impl GcsLane {
     /// Performs a request and reads its answer.
-    pub(crate) async fn perform(&self, request: &GcsRequest<'_>) -> Result<GcsAnswer, GcsFailure> {
+    pub(crate) async fn perform(&self, request: &GcsRequest<'_>) -> Result<ApiAnswer, GcsFailure> {
         self.repeat(request).await
     }
 
     /// Performs a request and returns when its answer begins.
-    pub(crate) async fn open(&self, request: &GcsRequest<'_>) -> Result<GcsAnswer<AnswerBody>, GcsFailure> {
+    pub(crate) async fn open(&self, request: &GcsRequest<'_>) -> Result<ApiAnswer<AnswerBody>, GcsFailure> {
         self.repeat(request).await
     }
 
-    async fn repeat<B: GcsAnswerUse>(&self, request: &GcsRequest<'_>) -> Result<GcsAnswer<B>, GcsFailure> {
+    async fn repeat<B: GcsAnswerUse>(&self, request: &GcsRequest<'_>) -> Result<ApiAnswer<B>, GcsFailure> {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| GcsFailure::Failed(self.at(request, error)))?;
         }
@@ -209,7 +189,7 @@ impl GcsLane {
         request: &GcsRequest<'_>,
         token: Option<&Arc<AccessToken>>,
         is_retry: bool,
-    ) -> Result<GcsAnswer<B>, GcsAttemptFailure> {
+    ) -> Result<ApiAnswer<B>, GcsAttemptFailure> {
         let mut headers = request.headers.clone();
         if let Some(project) = &self.bucket.paying_project {
             headers.insert(USER_PROJECT, project.clone());
@@ -233,7 +213,7 @@ impl GcsLane {
         let (status, length) = (answer.status, answer.length());
         let headers = std::mem::take(&mut answer.headers);
         let body = B::of(answer).await?;
-        Ok(GcsAnswer { status, headers, length, body })
+        Ok(ApiAnswer { status, headers, length, body })
     }
 
     /// Returns the error for a failure.

@@ -14,6 +14,7 @@ use super::sign::{SignedParts, Signer};
 use super::spelling::{encode_key, query_text};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::SigningKeys;
+use crate::object::exchange::{ApiAnswer, header_value};
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
 use crate::object::retry::repeated;
 
@@ -42,22 +43,6 @@ pub(crate) struct S3Request<'a> {
     query: Vec<(&'static str, String)>,
     headers: HeaderMap,
     content: Vec<Bytes>,
-}
-
-/// An answer that is no error.
-pub(crate) struct S3Answer<B = Bytes> {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    /// The length that the head promises.
-    pub(crate) length: Option<u64>,
-    pub(crate) body: B,
-}
-
-impl<B> S3Answer<B> {
-    /// Returns the value of a header, if it is text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
 }
 
 /// The final outcome of a request that did not succeed.
@@ -95,12 +80,7 @@ impl<'a> S3Request<'a> {
     /// # Errors
     /// `Unsupported` if the value cannot be one.
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Self> {
-        let unsupported = || {
-            let cause = format!("{name} cannot have the value {}", value.escape_debug());
-            Error::new(ErrorKind::Unsupported, self.during, cause).at(self.key.unwrap_or_default())
-        };
-        let is_text = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        let value = HeaderValue::from_str(value).ok().filter(|_| is_text).ok_or_else(unsupported)?;
+        let value = header_value(&name, value, self.during, self.key)?;
         self.headers.insert(name, value);
         Ok(self)
     }
@@ -139,16 +119,16 @@ enum AttemptFailure {
 
 impl S3Lane {
     /// Performs a request and reads its answer.
-    pub(crate) async fn perform(&self, request: &S3Request<'_>) -> Result<S3Answer, S3Failure> {
+    pub(crate) async fn perform(&self, request: &S3Request<'_>) -> Result<ApiAnswer, S3Failure> {
         self.repeat(request).await
     }
 
     /// Performs a request and returns when its answer begins.
-    pub(crate) async fn open(&self, request: &S3Request<'_>) -> Result<S3Answer<AnswerBody>, S3Failure> {
+    pub(crate) async fn open(&self, request: &S3Request<'_>) -> Result<ApiAnswer<AnswerBody>, S3Failure> {
         self.repeat(request).await
     }
 
-    async fn repeat<B: AnswerUse>(&self, request: &S3Request<'_>) -> Result<S3Answer<B>, S3Failure> {
+    async fn repeat<B: AnswerUse>(&self, request: &S3Request<'_>) -> Result<ApiAnswer<B>, S3Failure> {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| S3Failure::Failed(self.at(request, error)))?;
         }
@@ -218,7 +198,7 @@ impl S3Lane {
         request: &S3Request<'_>,
         keys: Option<&Arc<SigningKeys>>,
         is_retry: bool,
-    ) -> Result<S3Answer<B>, AttemptFailure> {
+    ) -> Result<ApiAnswer<B>, AttemptFailure> {
         let target = self.bucket.target();
         let path = match request.key {
             Some(key) => format!("{}/{}", target.path, encode_key(key)),
@@ -252,7 +232,7 @@ impl S3Lane {
         let (status, length) = (answer.status, answer.length());
         let headers = std::mem::take(&mut answer.headers);
         let body = B::of(answer).await?;
-        Ok(S3Answer { status, headers, length, body })
+        Ok(ApiAnswer { status, headers, length, body })
     }
 
     /// Returns the error for a failure.
