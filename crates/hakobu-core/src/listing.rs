@@ -138,17 +138,19 @@ impl Listing {
         });
     }
 
-    /// Sorts the entries into the fixed order.
+    /// Sorts the entries into the fixed order. Keeps one of those with one name, which some file systems list twice.
     pub fn sort(&mut self) {
         self.sort_by(order);
     }
 
-    /// Sorts the entries by their names and kinds.
+    /// Sorts the entries by their names and kinds, like [`Listing::sort`].
     pub fn sort_by(&mut self, compare: impl Fn((&[u8], EntryKind), (&[u8], EntryKind)) -> Ordering) {
         let names = &self.names;
         let name =
             |record: &ListingRecord| &names[record.name_begin as usize..][..record.name_bytes as usize];
         self.records.sort_unstable_by(|a, b| compare((name(a), a.metadata.kind), (name(b), b.metadata.kind)));
+        let is_directory = |record: &ListingRecord| record.metadata.kind == EntryKind::Directory;
+        self.records.dedup_by(|a, b| name(a) == name(b) && is_directory(a) == is_directory(b));
     }
 
     /// Returns the number of entries.
@@ -394,6 +396,23 @@ mod tests {
         assert!(listing.is_sorted());
         assert_eq!(listing.find(b"a", true), Some(2));
         assert_eq!(listing.find(b"a", false), None);
+    }
+
+    #[test]
+    fn a_name_that_is_listed_twice_is_one_entry() {
+        let listing = listing(&[
+            (b"b", EntryKind::File),
+            (b"a", EntryKind::Directory),
+            (b"a", EntryKind::Symlink),
+            (b"b", EntryKind::Symlink),
+            (b"a", EntryKind::Directory),
+            (b"b", EntryKind::File),
+        ]);
+        let found: Vec<_> = (0..listing.len())
+            .map(|index| (listing.name(index), listing.metadata(index).kind == EntryKind::Directory))
+            .collect();
+        assert_eq!(found, [(&b"a"[..], false), (b"a", true), (b"b", false)]);
+        assert!(listing.is_sorted());
     }
 
     #[test]

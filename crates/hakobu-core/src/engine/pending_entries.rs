@@ -308,7 +308,9 @@ mod tests {
         side.add(listing(&["b", "c"]), Some(Cursor::new(2_usize)), Prefetched::default()).unwrap();
         let error = side.add(listing(&["a"]), None, Prefetched::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Io);
-        assert!(SideEntries::default().add(listing(&["b", "b"]), None, Prefetched::default()).is_err());
+        let mut side = SideEntries::default();
+        side.add(listing(&["b", "b"]), Some(Cursor::new(1_usize)), Prefetched::default()).unwrap();
+        assert!(side.add(listing(&["b"]), None, Prefetched::default()).is_err());
     }
 
     proptest! {
