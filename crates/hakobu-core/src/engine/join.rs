@@ -187,6 +187,7 @@ impl<'a> Join<'a> {
         let is_made = self.shared.setup.job.make_directory.is_some() && self.node.is_top();
         self.is_new = target.is_none() || is_made;
         let target = target.unwrap_or(&empty);
+        debug_assert!(target.is_sorted() && parts.iter().all(|part| part.listing.is_sorted()));
         let mut matched = 0;
         if !target.is_empty() {
             self.need.meets_entries();
