@@ -47,6 +47,8 @@ pub struct Lies {
     pub no_xattrs: bool,
     /// Listing a directory fails with `EIO` after this many names.
     pub fail_list_after: Option<u64>,
+    /// A directory lists each name twice, as servers do whose directories change meanwhile.
+    pub lists_twice: bool,
     /// Names that differ only in ASCII case are the same.
     pub case_insensitive: bool,
     /// `chown` and `chmod` fail with `EPERM`.
@@ -87,6 +89,7 @@ impl Lies {
             Self { fail_xattr_list: true, one_in: 3, ..honest() },
             Self { fail_xattr_read: true, one_in: 2, ..honest() },
             Self { fail_list_after: Some(3), one_in: 2, ..honest() },
+            Self { lists_twice: true, one_in: 2, ..honest() },
         ];
         [&often[..], &often, &often, &others].concat()
     }
@@ -113,6 +116,7 @@ impl Lies {
             Self { no_fallocate: true, no_seek_hole: true, ..honest() },
             Self { inode_numbers_lie: true, ..honest() },
             Self { case_insensitive: true, ..honest() },
+            Self { lists_twice: true, one_in: 2, ..honest() },
             Self { fail_close: true, one_in: 3, ..honest() },
             Self { fail_fsync: true, one_in: 3, ..honest() },
             Self { enospc_at: Some(5_000), one_in: 2, ..honest() },

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Stat, XattrFlags};
 use rustix::io::Errno as E;
 
 use super::nodes;
-use super::tree::{AttributeChanges, LyingServer, list};
+use super::tree::{AttributeChanges, LyingServer};
 
 /// The kernel must not cache anything, so that it always sees the present state.
 const TTL: Duration = Duration::ZERO;
@@ -283,7 +283,7 @@ impl Filesystem for LyingServer {
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let listed = self.nodes.handle(node).and_then(|handle| list(&handle));
+        let listed = self.listed(node);
         answer!(reply, listed, listed => {
             reply.opened(self.directories.add(listed), FopenFlags::empty());
         });
@@ -292,7 +292,7 @@ impl Filesystem for LyingServer {
     fn readdir(&self, _: &Request, node: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         if offset == 0 {
             // The directory was opened just now, or rewound: list it again.
-            match self.nodes.handle(node).and_then(|handle| list(&handle)) {
+            match self.listed(node) {
                 Ok(listed) => self.directories.replace(fh, listed),
                 Err(error) => return reply.error(code(error)),
             }

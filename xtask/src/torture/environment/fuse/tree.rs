@@ -170,6 +170,15 @@ impl LyingServer {
         }
         Ok(nodes::path_of(&*self.nodes.handle(node)?))
     }
+
+    /// Returns the entries of a directory as this file system lists them.
+    pub(super) fn listed(&self, node: INodeNo) -> rustix::io::Result<OpenDirectory> {
+        let mut all = list(&*self.nodes.handle(node)?)?;
+        if self.lies.lists_twice && self.lies.holds_for(node.0) {
+            all.extend_from_within(..);
+        }
+        Ok(all)
+    }
 }
 
 /// The changes that a request wants.
@@ -183,7 +192,7 @@ pub(super) struct AttributeChanges {
 }
 
 /// Returns all entries of a directory, including `.` and `..`.
-pub(super) fn list(directory: &OwnedFd) -> rustix::io::Result<OpenDirectory> {
+fn list(directory: &OwnedFd) -> rustix::io::Result<OpenDirectory> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(nodes::path_of(directory), flags, Mode::empty())?;
     let mut all = Vec::new();
