@@ -255,7 +255,12 @@ fn entry(
             ctime: object.ctime,
             room: object.room,
             told_bytes: object.size,
-            stored: Some(StoredFacts { uploaded: object.uploaded, is_bare, shows_all }),
+            stored: Some(StoredFacts {
+                uploaded: object.uploaded,
+                version: object.inode,
+                is_bare,
+                shows_all,
+            }),
         },
         fields.identity,
     ))

@@ -88,6 +88,8 @@ pub struct SeenEntry {
 pub struct StoredFacts {
     /// The time of its upload.
     pub uploaded: Time,
+    /// Differs for each object that was written.
+    pub version: (u64, u64),
     /// True if it has no metadata of a file, or if it is a directory that is no object.
     pub is_bare: bool,
     /// True if the store's listings show all attributes.
