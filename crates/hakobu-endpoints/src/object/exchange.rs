@@ -5,6 +5,8 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 
+use super::http::{AnswerBody, HttpAnswer, HttpFailure};
+
 /// An answer of a store that is no error.
 pub(crate) struct ApiAnswer<B = Bytes> {
     pub(crate) status: u16,
@@ -18,6 +20,36 @@ impl<B> ApiAnswer<B> {
     /// Returns the value of a header, if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// The final outcome of a request that did not succeed.
+#[derive(Debug)]
+pub(crate) enum StoreFailure<R> {
+    /// The store said no.
+    Refused {
+        refusal: R,
+        /// True if an earlier attempt may have done what this one was refused for.
+        may_be_done: bool,
+    },
+    /// Anything else.
+    Failed(Error),
+}
+
+/// The use that is made of a body. One that is read as a whole has at most `bytes_max`.
+pub(crate) trait BodyUse: Sized {
+    async fn of(answer: HttpAnswer<'_>, bytes_max: usize) -> Result<Self, HttpFailure>;
+}
+
+impl BodyUse for Bytes {
+    async fn of(answer: HttpAnswer<'_>, bytes_max: usize) -> Result<Self, HttpFailure> {
+        answer.body.read_all(bytes_max).await
+    }
+}
+
+impl BodyUse for AnswerBody {
+    async fn of(answer: HttpAnswer<'_>, _: usize) -> Result<Self, HttpFailure> {
+        Ok(answer.body)
     }
 }
 

@@ -13,7 +13,7 @@ use super::refusal::{AuthKind, AzureRefusal, AzureRemedy, RefusedByAzure};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::azure::AzureProof;
 use crate::object::credentials::azure::shared_key::SignedRequest;
-use crate::object::exchange::{ApiAnswer, header_value};
+use crate::object::exchange::{ApiAnswer, BodyUse, StoreFailure, header_value};
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
 use crate::object::retry::repeated;
 use crate::object::s3::spelling::{encode_key, query_text};
@@ -47,18 +47,7 @@ pub(crate) struct AzureRequest<'a> {
     content: Vec<Bytes>,
 }
 
-/// The final outcome of a request that did not succeed.
-#[derive(Debug)]
-pub(crate) enum AzureFailure {
-    /// The store said no.
-    Refused {
-        refusal: AzureRefusal,
-        /// True if an earlier attempt may have done what this one was refused for.
-        may_be_done: bool,
-    },
-    /// Anything else.
-    Failed(Error),
-}
+pub(crate) type AzureFailure = StoreFailure<AzureRefusal>;
 
 impl<'a> AzureRequest<'a> {
     pub(crate) fn new(kind: RequestKind, method: Method, during: &'static str) -> Self {
@@ -90,23 +79,6 @@ impl<'a> AzureRequest<'a> {
     pub(crate) fn content(mut self, content: Vec<Bytes>) -> Self {
         self.content = content;
         self
-    }
-}
-
-/// The use that is made of a body.
-trait BodyUse: Sized {
-    async fn of(answer: HttpAnswer<'_>) -> Result<Self, HttpFailure>;
-}
-
-impl BodyUse for Bytes {
-    async fn of(answer: HttpAnswer<'_>) -> Result<Self, HttpFailure> {
-        answer.body.read_all(ANSWER_BYTES_MAX).await
-    }
-}
-
-impl BodyUse for AnswerBody {
-    async fn of(answer: HttpAnswer<'_>) -> Result<Self, HttpFailure> {
-        Ok(answer.body)
     }
 }
 
@@ -236,7 +208,7 @@ impl AzureLane {
         }
         let (status, length) = (answer.status, answer.length());
         let headers = std::mem::take(&mut answer.headers);
-        let body = B::of(answer).await.map_err(AzureAttempt::NoAnswer)?;
+        let body = B::of(answer, ANSWER_BYTES_MAX).await.map_err(AzureAttempt::NoAnswer)?;
         Ok(ApiAnswer { status, headers, length, body })
     }
 

@@ -11,7 +11,7 @@ use super::bucket::GcsBucket;
 use super::refusal::{GcsRefusal, GcsRemedy, RefusedGcsRequest};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::gcs_tokens::AccessToken;
-use crate::object::exchange::{ApiAnswer, header_value};
+use crate::object::exchange::{ApiAnswer, BodyUse, StoreFailure, header_value};
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
 use crate::object::retry::repeated;
 use crate::object::s3::check_key;
@@ -43,18 +43,7 @@ pub(crate) struct GcsRequest<'a> {
     content: Vec<Bytes>,
 }
 
-/// The final outcome of a request that did not succeed.
-#[derive(Debug)]
-pub(crate) enum GcsFailure {
-    /// The store said no.
-    Refused {
-        refusal: GcsRefusal,
-        /// True if an earlier attempt may have done what this one was refused for.
-        may_be_done: bool,
-    },
-    /// Anything else.
-    Failed(Error),
-}
+pub(crate) type GcsFailure = StoreFailure<GcsRefusal>;
 
 impl<'a> GcsRequest<'a> {
     pub(crate) fn new(kind: RequestKind, method: Method, during: &'static str, url: String) -> Self {
@@ -101,23 +90,6 @@ impl<'a> GcsRequest<'a> {
     }
 }
 
-/// The use that is made of a body.
-trait GcsAnswerUse: Sized {
-    async fn of(answer: HttpAnswer<'_>) -> Result<Self, GcsAttemptFailure>;
-}
-
-impl GcsAnswerUse for Bytes {
-    async fn of(answer: HttpAnswer<'_>) -> Result<Self, GcsAttemptFailure> {
-        answer.body.read_all(ANSWER_BYTES_MAX).await.map_err(GcsAttemptFailure::NoAnswer)
-    }
-}
-
-impl GcsAnswerUse for AnswerBody {
-    async fn of(answer: HttpAnswer<'_>) -> Result<Self, GcsAttemptFailure> {
-        Ok(answer.body)
-    }
-}
-
 enum GcsAttemptFailure {
     NoAnswer(HttpFailure),
     Refused(GcsRefusal),
@@ -134,7 +106,7 @@ impl GcsLane {
         self.repeat(request).await
     }
 
-    async fn repeat<B: GcsAnswerUse>(&self, request: &GcsRequest<'_>) -> Result<ApiAnswer<B>, GcsFailure> {
+    async fn repeat<B: BodyUse>(&self, request: &GcsRequest<'_>) -> Result<ApiAnswer<B>, GcsFailure> {
         if let Some(key) = request.key {
             check_key(key, request.during).map_err(|error| GcsFailure::Failed(self.at(request, error)))?;
         }
@@ -184,7 +156,7 @@ impl GcsLane {
         }
     }
 
-    async fn attempt<B: GcsAnswerUse>(
+    async fn attempt<B: BodyUse>(
         &self,
         request: &GcsRequest<'_>,
         token: Option<&Arc<AccessToken>>,
@@ -212,7 +184,7 @@ impl GcsLane {
         self.bucket.set_known();
         let (status, length) = (answer.status, answer.length());
         let headers = std::mem::take(&mut answer.headers);
-        let body = B::of(answer).await?;
+        let body = B::of(answer, ANSWER_BYTES_MAX).await.map_err(GcsAttemptFailure::NoAnswer)?;
         Ok(ApiAnswer { status, headers, length, body })
     }
 

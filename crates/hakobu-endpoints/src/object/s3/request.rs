@@ -14,7 +14,7 @@ use super::sign::{SignedParts, Signer};
 use super::spelling::{encode_key, query_text};
 use crate::object::counts::RequestKind;
 use crate::object::credentials::SigningKeys;
-use crate::object::exchange::{ApiAnswer, header_value};
+use crate::object::exchange::{ApiAnswer, StoreFailure, header_value};
 use crate::object::http::{AnswerBody, HttpAnswer, HttpClient, HttpFailure, HttpRequest, NOT_A_STORE};
 use crate::object::retry::repeated;
 
@@ -45,18 +45,7 @@ pub(crate) struct S3Request<'a> {
     content: Vec<Bytes>,
 }
 
-/// The final outcome of a request that did not succeed.
-#[derive(Debug)]
-pub(crate) enum S3Failure {
-    /// The store said no.
-    Refused {
-        refusal: S3Refusal,
-        /// True if an earlier attempt may have done what this one was refused for.
-        may_be_done: bool,
-    },
-    /// Anything else.
-    Failed(Error),
-}
+pub(crate) type S3Failure = StoreFailure<S3Refusal>;
 
 impl<'a> S3Request<'a> {
     pub(crate) fn new(kind: RequestKind, method: Method, during: &'static str) -> Self {
