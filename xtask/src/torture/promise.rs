@@ -496,7 +496,8 @@ impl PromiseBuilder<'_> {
                 // Which of them are linked depends on the order in which they are met, so a later run may link more.
                 self.promise.stable = false;
             }
-            let is_told = self.able.tells_inodes || left.len() < 2;
+            // A target may tell one number of different files.
+            let is_told = self.able.tells_inodes && !self.able.remembers_names || left.len() < 2;
             // Names that the listing proves to be equal are left alone, even if it was copied without hard links.
             let is_unproven = |path: &&Name| {
                 let pair = self.source.get(*path).zip(self.target.get(*path));
