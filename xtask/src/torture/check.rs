@@ -1,6 +1,7 @@
 //! Compares the result of a step with its promise.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::abilities::Abilities;
 use super::generate::is_draft;
@@ -60,6 +61,27 @@ impl std::fmt::Display for Violation {
         }
         write!(out, "{}", self.words)
     }
+}
+
+/// The time in seconds within which an object may be stored twice without another time of upload.
+const UPLOADS_APART_S: i64 = 4;
+
+/// Returns the objects that have changed, and not their times of upload, by which later runs see that they have.
+pub fn renewed(before: &Snapshot, after: &Snapshot) -> Vec<Violation> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_s = i64::try_from(now.as_secs()).unwrap_or(0);
+    let facts =
+        |entry: &SeenEntry| (entry.kind.clone(), entry.mode, entry.owner, entry.mtime, entry.xattrs.clone());
+    let is_kept = |path: &Name, entry: &SeenEntry| {
+        let Some((there, stored)) = before.get(path).zip(entry.stored) else { return false };
+        let is_its_time = there.stored.is_some_and(|before| before.uploaded == stored.uploaded);
+        is_its_time && stored.uploaded.s + UPLOADS_APART_S < now_s && facts(there) != facts(entry)
+    };
+    let kept = after.iter().filter(|(path, entry)| !entry.is_directory() && is_kept(path, entry));
+    kept.map(|(path, _)| {
+        Violation::at("upload", path, "it has changed, and its time of upload has not", Proof::Words)
+    })
+    .collect()
 }
 
 /// Compares a target with its promise.

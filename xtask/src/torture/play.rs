@@ -455,6 +455,7 @@ impl PlayState<'_> {
                 let promise = self.promise(scope, &ran, trusting);
                 wrong.extend(code_as_promised(&ran, &self.codes(scope, &after, &promise)));
                 wrong.extend(check::target(&promise, &after));
+                wrong.extend(check::renewed(&scope.before, &after));
                 wrong.extend(self.marks_left(scope, &ran)?);
                 wrong.extend(self.lists(step, (&scope.before, &after), &ran, ListPromise::Complete)?);
                 let wrong = self.unknown(wrong);
