@@ -386,6 +386,9 @@ pub struct CopyObject<'a> {
     pub properties: Option<&'a ObjectProperties>,
     /// A condition on the object that it replaces.
     pub condition: &'a PutCondition,
+    /// The time of upload of the object that it replaces, if it must have a later one. A store that keeps the time is reported
+    /// as `Unsupported`, although the copy exists.
+    pub renews: Option<FileTime>,
 }
 
 /// An upload in parts, by the name that the store gave it.

@@ -287,7 +287,7 @@ impl HttpClient {
 }
 
 /// Returns the date of an answer.
-fn date_of(headers: &HeaderMap) -> Option<SystemTime> {
+pub(crate) fn date_of(headers: &HeaderMap) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
 }
 

@@ -142,6 +142,7 @@ fn a_success_with_an_error_in_it_is_none() {
         key: "b",
         properties: None,
         condition: &PutCondition::None,
+        renews: None,
     };
     lane.runtime.run(lane.api.copy(copy)).unwrap();
     assert_eq!(server.requests().len(), 3);

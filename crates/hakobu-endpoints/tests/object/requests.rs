@@ -219,7 +219,13 @@ fn copies_stay_inside_the_store() {
         let (condition, new) = (PutCondition::None, properties());
         let copy = |key, version, properties| {
             let source = CopySource { bucket: None, key: "a b", version, unmodified_since: None };
-            lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition: &condition }))
+            lane.runtime.run(lane.api.copy(CopyObject {
+                source,
+                key,
+                properties,
+                condition: &condition,
+                renews: None,
+            }))
         };
         let copied = copy("c/d", Some(&stored.version), None).unwrap();
         let head = lane.runtime.run(lane.api.head("c/d")).unwrap().unwrap();
@@ -228,7 +234,7 @@ fn copies_stay_inside_the_store() {
         let head = lane.runtime.run(lane.api.head("a b")).unwrap().unwrap();
         assert!(head.metadata.contains(&("mtime".to_owned(), "1.5".to_owned())));
         let source = CopySource { bucket: None, key: "none", version: None, unmodified_since: None };
-        let missing = CopyObject { source, key: "e", properties: None, condition: &condition };
+        let missing = CopyObject { source, key: "e", properties: None, condition: &condition, renews: None };
         let missing = lane.runtime.run(lane.api.copy(missing)).unwrap_err();
         assert_eq!(missing.kind, ErrorKind::SourceVanished, "{missing}");
     }
@@ -237,7 +243,8 @@ fn copies_stay_inside_the_store() {
     let old = lane.put("a", b"one").unwrap();
     lane.put("a", b"two").unwrap();
     let source = CopySource { bucket: None, key: "a", version: Some(&old.version), unmodified_since: None };
-    let stale = CopyObject { source, key: "b", properties: None, condition: &PutCondition::None };
+    let stale =
+        CopyObject { source, key: "b", properties: None, condition: &PutCondition::None, renews: None };
     assert_eq!(lane.runtime.run(lane.api.copy(stale)).unwrap_err().kind, ErrorKind::SourceChanged);
 }
 

@@ -80,9 +80,13 @@ impl PricedStore {
                 |kind: &str| planned[end][kind].as_u64().unwrap_or(0) + plan[kind].as_u64().unwrap_or(0);
             let used = |kind: &str| used[end][kind].as_u64().unwrap_or(0);
             let told = format!("{verb} {options} {from} {to}, {end}: {planned:#} {:#}", used("put"));
-            for kind in ["get", "put", "copy", "delete"] {
-                let unseen = if kind == "put" { unseen } else { 0 };
-                assert_eq!(used(kind), expected(kind) + unseen, "{kind} of {told}");
+            // The server keeps the time of upload of an object that it copies onto itself, which is then copied in parts.
+            let again = if self.scheme == "s3" { expected("copy") } else { 0 };
+            for (kind, unseen, again) in
+                [("get", 0, 0), ("put", unseen, 2 * again), ("copy", 0, again), ("delete", 0, 0)]
+            {
+                let least = expected(kind) + unseen;
+                assert!((least..=least + again).contains(&used(kind)), "{kind}: {} of {told}", used(kind));
             }
             // S3 is asked for fewer objects that it copies if a directory has many of them and no sidecars.
             let spared = if (end, copied) == ("source", true) { expected("head") } else { 0 };

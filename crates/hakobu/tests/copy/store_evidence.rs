@@ -353,3 +353,31 @@ fn verify_finds_a_directory_in_place_of_a_file() {
         }
     }
 }
+
+#[test]
+fn attributes_that_change_in_s3_are_copied_from_there() {
+    if no_root() {
+        return;
+    }
+    let store = StorePlace::s3();
+    let (tree, there) = (store.path("tree"), store.path("there"));
+    make(&tree);
+    let files = ["empty", "small", "sub/medium", "large"];
+    for name in files {
+        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(0o604)).unwrap();
+    }
+    aws(&store, &["s3", "cp", "--quiet", "--recursive", "tree", "s3://bucket/at/"]);
+    let up = || store.run("copy", "--compare digest").args([contents(&tree), store.of("at")]).run_to(0);
+    let down = || store.run("copy", "").args([store.of("at"), there.clone().into()]).run_to(0);
+    sleep(UPLOADS_APART);
+    down();
+    // A server that copies an object onto itself may keep its time of upload, which then proves nothing.
+    up();
+    down();
+    for name in files {
+        assert_eq!(fs::metadata(there.join(name)).unwrap().mode() & 0o7777, 0o604, "{name}");
+        assert_eq!(fs::read(there.join(name)).unwrap(), fs::read(tree.join(name)).unwrap(), "{name}");
+    }
+    let again = up();
+    assert_eq!((requests(&again, "target", "put"), requests(&again, "target", "copy")), (0, 0));
+}

@@ -27,7 +27,7 @@ const LOOK_MAX: Duration = Duration::from_secs(5);
 
 impl AzureLane {
     pub(super) async fn copy(&self, copy: CopyObject<'_>) -> Result<StoredObject> {
-        let CopyObject { source, key, properties, condition } = copy;
+        let CopyObject { source, key, properties, condition, renews: _ } = copy;
         let is_itself =
             source.bucket.is_none_or(|bucket| bucket == self.container.target.container) && source.key == key;
         if let (true, Some(properties)) = (is_itself, properties) {

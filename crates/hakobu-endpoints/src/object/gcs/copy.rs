@@ -40,7 +40,7 @@ struct ResourcePatch<'a> {
 
 impl GcsLane {
     pub(super) async fn copy(&self, copy: CopyObject<'_>) -> Result<StoredObject> {
-        let CopyObject { source, key, properties, condition } = copy;
+        let CopyObject { source, key, properties, condition, renews: _ } = copy;
         if source.bucket.is_none_or(|bucket| bucket == self.bucket.name) && source.key == key {
             return match properties {
                 Some(properties) => self.patch(key, source, properties, condition).await,

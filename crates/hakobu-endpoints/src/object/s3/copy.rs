@@ -1,6 +1,6 @@
 //! Copies inside the store: CopyObject and UploadPartCopy.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hakobu_core::entry::FileTime;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -8,10 +8,11 @@ use http::{HeaderName, Method};
 
 use super::put::version_of;
 use super::request::{S3Failure, S3Lane, S3Request, check_key};
-use super::spelling::{crc64_of, encode_key};
+use super::spelling::{crc64_of, encode_key, time_of};
 use super::xml::{XmlEvent, read_xml};
 use crate::object::api::{CopyObject, CopyPart, CopySource, ObjectVersion, PartTag, StoredObject};
 use crate::object::counts::RequestKind;
+use crate::object::http::date_of;
 
 pub(super) const COPYING: &str = "copying the object inside the store";
 const SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
@@ -23,7 +24,7 @@ const DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-metadata-directive"
 
 impl S3Lane {
     pub(super) async fn copy(&self, copy: CopyObject<'_>) -> Result<StoredObject> {
-        let CopyObject { source, key, properties, condition } = copy;
+        let CopyObject { source, key, properties, condition, renews } = copy;
         let mut request =
             S3Request::new(RequestKind::Copy, Method::PUT, COPYING).key(key).condition(condition)?;
         request = self.copy_source(request, source)?;
@@ -35,7 +36,11 @@ impl S3Lane {
         };
         let answer =
             self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;
-        let (etag, _) = self.copied(&answer.body, "CopyObjectResult", key)?;
+        let CopyAnswer { etag, uploaded, .. } = self.copied(&answer.body, "CopyObjectResult", key)?;
+        if is_kept(renews, uploaded, date_of(&answer.headers)) {
+            let cause = "the store keeps the time of upload, which would hide the change from later runs";
+            return Err(self.error_of(ErrorKind::Unsupported, COPYING, key, cause));
+        }
         let version = ObjectVersion { etag, generation: None };
         let version = if version.is_unknown() { version_of(&answer.headers) } else { version };
         Ok(StoredObject { version, is_checked: true })
@@ -52,7 +57,7 @@ impl S3Lane {
         request = request.header(SOURCE_RANGE, &format!("bytes={}-{last}", range.offset))?;
         let answer =
             self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;
-        let (etag, crc64) = self.copied(&answer.body, "CopyPartResult", key)?;
+        let CopyAnswer { etag, crc64, .. } = self.copied(&answer.body, "CopyPartResult", key)?;
         let missing = || self.error_of(ErrorKind::Protocol, COPYING, key, "the answer has no entity tag");
         Ok(PartTag { number, size_bytes: range.length, etag: etag.ok_or_else(missing)?, crc64 })
     }
@@ -72,18 +77,20 @@ impl S3Lane {
         }
     }
 
-    fn copied(&self, body: &[u8], root: &str, key: &str) -> Result<(Option<String>, Option<u64>)> {
-        let (mut etag, mut crc64) = (None, None);
+    fn copied(&self, body: &[u8], root: &str, key: &str) -> Result<CopyAnswer> {
+        let mut copied = CopyAnswer::default();
         let read = read_xml(body, root, |event| {
             match event {
-                XmlEvent::Close { name: "ETag", text, .. } => etag = Some(text.to_owned()),
-                XmlEvent::Close { name: "ChecksumCRC64NVME", text, .. } => crc64 = crc64_of(text),
+                XmlEvent::Close { name: "ETag", text: "", .. } => {}
+                XmlEvent::Close { name: "ETag", text, .. } => copied.etag = Some(text.to_owned()),
+                XmlEvent::Close { name: "ChecksumCRC64NVME", text, .. } => copied.crc64 = crc64_of(text),
+                XmlEvent::Close { name: "LastModified", text, .. } => copied.uploaded = time_of(text),
                 _ => {}
             }
             Ok(())
         });
         read.map_err(|error| error.at(self.bucket.location_of(key)))?;
-        Ok((etag.filter(|etag| !etag.is_empty()), crc64))
+        Ok(copied)
     }
 
     fn copy_failed(&self, request: &S3Request<'_>, source: CopySource<'_>, failure: S3Failure) -> Error {
@@ -100,6 +107,22 @@ impl S3Lane {
         }
         self.put_failed(request, failure)
     }
+}
+
+/// The answer to a copy.
+#[derive(Default)]
+struct CopyAnswer {
+    etag: Option<String>,
+    crc64: Option<u64>,
+    uploaded: Option<FileTime>,
+}
+
+/// Returns true if an object still has the time of upload `before`, in whole seconds, and the answer is later.
+fn is_kept(before: Option<FileTime>, uploaded: Option<FileTime>, answered: Option<SystemTime>) -> bool {
+    let answered = answered.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let seconds = answered.and_then(|since| i64::try_from(since.as_secs()).ok());
+    let later = uploaded.zip(seconds).filter(|(uploaded, answered)| uploaded.seconds < *answered);
+    before.zip(later).is_some_and(|(before, (uploaded, _))| before.seconds == uploaded.seconds)
 }
 
 /// Returns a time as headers spell it, in whole seconds; `None` for one before 1970 or after 9999.

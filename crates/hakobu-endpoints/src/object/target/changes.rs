@@ -200,18 +200,16 @@ impl ObjectWriter {
         {
             return Ok(lost);
         }
-        if head.size_bytes > limits.copy_bytes_max {
-            let words =
-                "it is too large for the store to change its attributes; copy it again with --restart";
-            return Err(Error::new(ErrorKind::Unsupported, "setting the attributes", words));
+        let source = CopySource { bucket: None, key, version: Some(&head.version), unmodified_since: None };
+        if head.size_bytes <= limits.copy_bytes_max {
+            let (properties, condition, renews) =
+                (Some(&properties), &PutCondition::None, Some(head.uploaded));
+            match self.api.copy(CopyObject { source, key, properties, condition, renews }).await {
+                Err(error) if error.kind == ErrorKind::Unsupported => {}
+                copied => return copied.map(|_| lost),
+            }
         }
-        let copy = CopyObject {
-            source: CopySource { bucket: None, key, version: Some(&head.version), unmodified_since: None },
-            key,
-            properties: Some(&properties),
-            condition: &PutCondition::None,
-        };
-        self.api.copy(copy).await.map(|_| lost)
+        self.copy_in_parts(key, (source, head.size_bytes), &properties).await.map(|()| lost)
     }
 
     /// Returns the extended attributes that an object keeps while its mode changes. An access control list follows the mode,

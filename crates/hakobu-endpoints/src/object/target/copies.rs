@@ -15,7 +15,7 @@ use super::lane::ObjectWriter;
 use super::parts::COPIED_PART_BYTES;
 use super::placed;
 use crate::object::api::{
-    CompleteUpload, CopyObject, CopyPart, CopySource, ObjectHead, ObjectProperties, PartTag, PutCondition,
+    CompleteUpload, CopyObject, CopyPart, CopySource, ObjectProperties, PartTag, PutCondition, PutObject,
     StoreLimits, UploadId,
 };
 use crate::object::copy_place::{OpenedObject, SeenObject};
@@ -75,7 +75,16 @@ impl ObjectWriter {
             match draft.size_bytes() <= self.api.limits().copy_bytes_max {
                 true => self.copy(&draft.key, from).await,
                 false => match &from.seen {
-                    SeenObject::Head(head) => self.copy_in_parts(&draft.key, (from, head)).await,
+                    SeenObject::Head(head) => {
+                        let properties = ObjectProperties {
+                            content_type: head.content_type.clone(),
+                            metadata: head.metadata.clone(),
+                            storage_class: None,
+                        };
+                        let (bucket, version) = (Some(&*from.bucket), Some(&head.version));
+                        let source = CopySource { bucket, key: &from.key, version, unmodified_since: None };
+                        self.copy_in_parts(&draft.key, (source, head.size_bytes), &properties).await
+                    }
                     SeenObject::Listed(_) => {
                         Err(Error::new(ErrorKind::Unsupported, COPYING, "its version is not known"))
                     }
@@ -94,17 +103,26 @@ impl ObjectWriter {
         };
         let source = CopySource { bucket: Some(&from.bucket), key: &from.key, version, unmodified_since };
         let condition = PutCondition::None;
-        self.api.copy(CopyObject { source, key, properties: None, condition: &condition }).await.map(drop)
+        self.api
+            .copy(CopyObject { source, key, properties: None, condition: &condition, renews: None })
+            .await
+            .map(drop)
     }
 
-    async fn copy_in_parts(&self, key: &str, (from, head): (&OpenedObject, &ObjectHead)) -> Result<()> {
-        let properties = ObjectProperties {
-            content_type: head.content_type.clone(),
-            metadata: head.metadata.clone(),
-            storage_class: None,
-        };
-        let upload = self.api.begin_upload(key, &properties).await?;
-        let copied = self.copy_parts(key, &upload, (from, head), &properties).await;
+    /// Copies an object as a new one, which is too large for one request or that no other request makes.
+    pub(super) async fn copy_in_parts(
+        &self,
+        key: &str,
+        (source, size_bytes): (CopySource<'_>, u64),
+        properties: &ObjectProperties,
+    ) -> Result<()> {
+        if size_bytes == 0 {
+            let condition = &PutCondition::None;
+            let put = PutObject { key, content: Vec::new(), properties, condition, crc64: Some(0) };
+            return self.api.put(put).await.map(drop);
+        }
+        let upload = self.api.begin_upload(key, properties).await?;
+        let copied = self.copy_parts(key, &upload, (source, size_bytes), properties).await;
         if copied.is_err() {
             // The error at hand says more than another one.
             drop(self.api.abort_upload(key, &upload).await);
@@ -116,20 +134,13 @@ impl ObjectWriter {
         &self,
         key: &str,
         upload: &UploadId,
-        (from, head): (&OpenedObject, &ObjectHead),
+        (source, size_bytes): (CopySource<'_>, u64),
         properties: &ObjectProperties,
     ) -> Result<()> {
-        let OpenedObject { bucket, key: from_key, seen: _ } = from;
-        let source = CopySource {
-            bucket: Some(bucket),
-            key: from_key,
-            version: Some(&head.version),
-            unmodified_since: None,
-        };
         let part = |(number, range): (u32, Extent)| {
             self.api.copy_part(CopyPart { source, range, key, upload, number })
         };
-        let parts = part_ranges(head.size_bytes, self.api.limits());
+        let parts = part_ranges(size_bytes, self.api.limits());
         let mut copied = stream::iter(parts.map(part)).buffered(PARTS_AT_ONCE);
         let mut tags: Vec<PartTag> = Vec::new();
         while let Some(tag) = copied.next().await {

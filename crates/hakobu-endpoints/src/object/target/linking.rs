@@ -28,6 +28,7 @@ impl ObjectWriter {
             key: &key,
             properties: None,
             condition: &PutCondition::None,
+            renews: None,
         };
         self.api.copy(copy).await.map(drop)
     }

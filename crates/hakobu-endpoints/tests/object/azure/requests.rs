@@ -172,7 +172,7 @@ fn objects_are_copied_inside_the_store() {
     let copy = |key: &str, version: &ObjectVersion, properties: Option<&ObjectProperties>| {
         let source = CopySource { bucket: None, key: "a b", version: Some(version), unmodified_since: None };
         let condition = &PutCondition::None;
-        lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition }))
+        lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition, renews: None }))
     };
     let metadata = |key: &str| lane.runtime.run(lane.api.head(key)).unwrap().unwrap().metadata;
     copy("b", &stored.version, None).unwrap();

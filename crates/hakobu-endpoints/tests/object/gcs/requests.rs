@@ -29,7 +29,7 @@ fn copy(
 ) -> Result<StoredObject> {
     let source = CopySource { bucket: None, key: source, version: None, unmodified_since: None };
     let condition = &PutCondition::None;
-    lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition }))
+    lane.runtime.run(lane.api.copy(CopyObject { source, key, properties, condition, renews: None }))
 }
 
 #[test]
