@@ -105,10 +105,11 @@ fn engines_that_share_a_large_directory_copy_what_one_copies() {
 #[test]
 fn whatever_of_a_large_directory_is_given_away_it_is_the_same() {
     let mut slices = 0;
-    for seed in 0..8 {
+    for seed in 0..16 {
         let engines = 1 + (seed % 4) as usize;
         slices += compare((engines, Policy::Chance(seed * 37)), 1500, seed, "")[0];
     }
+    // How often an engine is asked depends on the order in which its lanes run: 14 or more were seen.
     assert!(slices > 8, "{slices}");
 }
 
