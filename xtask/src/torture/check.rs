@@ -67,6 +67,7 @@ impl std::fmt::Display for Violation {
 const UPLOADS_APART_S: i64 = 4;
 
 /// Returns the objects that have changed, and not their times of upload, by which later runs see that they have.
+/// Where lists show all attributes, as those of Google Cloud Storage, which keeps the time, runs see it without.
 pub fn renewed(before: &Snapshot, after: &Snapshot) -> Vec<Violation> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_s = i64::try_from(now.as_secs()).unwrap_or(0);
@@ -75,7 +76,10 @@ pub fn renewed(before: &Snapshot, after: &Snapshot) -> Vec<Violation> {
     let is_kept = |path: &Name, entry: &SeenEntry| {
         let Some((there, stored)) = before.get(path).zip(entry.stored) else { return false };
         let is_its_time = there.stored.is_some_and(|before| before.uploaded == stored.uploaded);
-        is_its_time && stored.uploaded.s + UPLOADS_APART_S < now_s && facts(there) != facts(entry)
+        !stored.shows_all
+            && is_its_time
+            && stored.uploaded.s + UPLOADS_APART_S < now_s
+            && facts(there) != facts(entry)
     };
     let kept = after.iter().filter(|(path, entry)| !entry.is_directory() && is_kept(path, entry));
     kept.map(|(path, _)| {
