@@ -381,3 +381,25 @@ fn attributes_that_change_in_s3_are_copied_from_there() {
     let again = up();
     assert_eq!((requests(&again, "target", "put"), requests(&again, "target", "copy")), (0, 0));
 }
+
+/// A server that keeps objects as files may be unable to replace an object because of its long name.
+#[test]
+fn attributes_that_change_of_an_object_with_a_long_name_fail_alone() {
+    let store = StorePlace::s3();
+    let tree = store.path("tree");
+    fs::create_dir(&tree).unwrap();
+    let names = ["other".to_owned(), "l".repeat(254)];
+    for name in &names {
+        fs::write(tree.join(name), "content").unwrap();
+    }
+    let up = |code| store.run("copy", "").args([contents(&tree), store.of("at")]).run_to(code);
+    up(0);
+    sleep(UPLOADS_APART);
+    for name in &names {
+        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(0o604)).unwrap();
+    }
+    let failed = up(3).failures();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].1.contains("cannot replace one with so long a name"), "{failed:?}");
+    up(0);
+}

@@ -7,6 +7,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use http::{HeaderName, Method};
 
 use super::put::version_of;
+use super::refusal::too_long_to_replace;
 use super::request::{S3Failure, S3Lane, S3Request, check_key};
 use super::spelling::{crc64_of, encode_key, time_of};
 use super::xml::{XmlEvent, read_xml};
@@ -38,6 +39,10 @@ impl S3Lane {
             self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;
         let CopyAnswer { etag, uploaded, .. } = self.copied(&answer.body, "CopyObjectResult", key)?;
         if is_kept(renews, uploaded, date_of(&answer.headers)) {
+            // versitygw is known to keep it. It answers only with "InternalError" when parts would replace such an object.
+            if let Some((cause, remedy)) = too_long_to_replace(key) {
+                return Err(self.error_of(ErrorKind::Conflict, COPYING, key, cause).hint(remedy));
+            }
             let cause = "the store keeps the time of upload, which would hide the change from later runs";
             return Err(self.error_of(ErrorKind::Unsupported, COPYING, key, cause));
         }

@@ -237,16 +237,16 @@ impl S3Refusal {
 
 /// Returns the cause and the remedy of a refusal by a server that keeps objects as files.
 fn in_the_way(location: &str) -> (&'static str, &'static str) {
-    let name = location.rsplit('/').next().unwrap_or_default();
-    if name.len() > REPLACED_NAME_BYTES_MAX {
-        return (
-            "this server keeps objects as files and cannot replace one with so long a name",
-            "rename it",
-        );
-    }
     let cause =
         "this server keeps objects as files, and an object is where a directory is needed, or the reverse";
-    (cause, "rename one of them")
+    too_long_to_replace(location).unwrap_or((cause, "rename one of them"))
+}
+
+/// Returns the cause and the remedy if an object that such a server keeps cannot be replaced because of its name.
+pub(super) fn too_long_to_replace(key: &str) -> Option<(&'static str, &'static str)> {
+    let name = key.rsplit('/').next().unwrap_or_default();
+    let cause = "this server keeps objects as files and cannot replace one with so long a name";
+    (name.len() > REPLACED_NAME_BYTES_MAX).then_some((cause, "rename it"))
 }
 
 /// The longest name in bytes of an object that versitygw can replace: it adds 28 bytes for a temporary name of 255.
