@@ -67,7 +67,8 @@ impl std::fmt::Display for Violation {
 const UPLOADS_APART_S: i64 = 4;
 
 /// Returns the objects that have changed, and not their times of upload, by which later runs see that they have.
-/// Where lists show all attributes, as those of Google Cloud Storage, which keeps the time, runs see it without.
+/// Objects of stores whose lists show all attributes are left out: later runs see the change in the list. Google Cloud
+/// Storage, for one, keeps the time when attributes change.
 pub fn renewed(before: &Snapshot, after: &Snapshot) -> Vec<Violation> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_s = i64::try_from(now.as_secs()).unwrap_or(0);

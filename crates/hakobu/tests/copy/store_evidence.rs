@@ -401,5 +401,6 @@ fn attributes_that_change_of_an_object_with_a_long_name_fail_alone() {
     let failed = up(3).failures();
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(failed[0].1.contains("cannot replace one with so long a name"), "{failed:?}");
+    // The object has its new attributes, and lacks only the new time of upload.
     up(0);
 }

@@ -39,7 +39,8 @@ impl S3Lane {
             self.perform(&request).await.map_err(|failure| self.copy_failed(&request, source, failure))?;
         let CopyAnswer { etag, uploaded, .. } = self.copied(&answer.body, "CopyObjectResult", key)?;
         if is_kept(renews, uploaded, date_of(&answer.headers)) {
-            // versitygw is known to keep it. It answers only with "InternalError" when parts would replace such an object.
+            // versitygw keeps it. If parts were to replace an object with so long a name, it would answer "InternalError", which
+            // ends the run after its retries.
             if let Some((cause, remedy)) = too_long_to_replace(key) {
                 return Err(self.error_of(ErrorKind::Conflict, COPYING, key, cause).hint(remedy));
             }
