@@ -271,10 +271,16 @@ impl ListedTarget<'_> {
             (Some(old), Some(new)) => form(old) != form(new),
             (old, new) => old.is_some() != new.is_some(),
         };
+        // Where inode numbers may lie, a name can be linked again to the file that it already had. Change times in whole seconds
+        // may not show that.
+        let is_relinked = |old: &SeenEntry, new: &SeenEntry| {
+            let is_other = old.links != new.links || is_touched(old, new);
+            new.is_file() && (old.inode != new.inode || new.links > 1 && is_other)
+        };
         if self.is_disturbed && action != "delete" {
             // An earlier attempt may have created what a later one updates.
             return match (old, new) {
-                (Some(old), Some(new)) => is_touched(old, new),
+                (Some(old), Some(new)) => is_touched(old, new) || action == "link" && is_relinked(old, new),
                 (None, new) => new.is_some(),
                 // Created by one attempt and deleted by another, or deleted after it was updated.
                 (Some(_), None) => true,
@@ -282,15 +288,11 @@ impl ListedTarget<'_> {
         }
         match action {
             "create" => new.is_some() && !is_folder(new) && is_new_form,
-            "directory" => is_folder(new) && old.is_none(),
+            // A store may remove a directory that is no object together with the last object in it.
+            "directory" => is_folder(new) && old.is_none_or(SeenEntry::is_implied),
             "replace" => is_folder(new) && is_new_form && old.is_some(),
             "link" => match (old, new) {
-                // Where inode numbers may lie, a name can be linked again to the file that it already had. Change times in
-                // whole seconds may not show that.
-                (Some(old), Some(new)) => {
-                    let is_other = old.links != new.links || is_touched(old, new);
-                    new.is_file() && (old.inode != new.inode || new.links > 1 && is_other)
-                }
+                (Some(old), Some(new)) => is_relinked(old, new),
                 (_, new) => new.is_some_and(SeenEntry::is_file),
             },
             "delete" => old.is_some() && is_new_form || self.is_disturbed && new.is_none(),

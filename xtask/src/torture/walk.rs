@@ -97,6 +97,11 @@ pub struct StoredFacts {
 }
 
 impl SeenEntry {
+    /// Returns true for a directory in a store that is there because something is in it, or whose object has no metadata.
+    pub fn is_implied(&self) -> bool {
+        self.is_directory() && self.stored.as_ref().is_some_and(|stored| stored.is_bare)
+    }
+
     /// Returns true for a directory.
     pub fn is_directory(&self) -> bool {
         self.kind == SeenKind::Directory

@@ -1,5 +1,6 @@
 use super::*;
 use crate::torture::model::Time;
+use crate::torture::walk::StoredFacts;
 
 /// Returns an entry whose inode number and change time are the same number.
 fn entry(kind: SeenKind, number: u64) -> SeenEntry {
@@ -178,8 +179,23 @@ fn a_name_is_linked_to_the_file_that_it_had_only_if_that_got_other_names() {
     let lines = "link       second\nlink       third";
     let after = tree(&[("first", named(3)), ("second", named(3)), ("third", named(3))]);
     assert_eq!(judged(&before, &after, lines), [""; 0]);
+    let disturbed = ListedTarget { before: &before, after: &after, is_disturbed: true };
+    assert!(disturbed.untrue(&of_lines(lines.as_bytes(), true).0).is_empty());
     assert_eq!(
         judged(&before, &before, "link       second"),
         ["lists: link second is listed, and did not take place"]
     );
+}
+
+#[test]
+fn a_directory_that_is_there_because_of_an_object_may_be_created_anew() {
+    let folder = |is_bare| {
+        let (uploaded, version) = (Time::default(), (0, 0));
+        let stored = Some(StoredFacts { uploaded, version, is_bare, shows_all: false });
+        SeenEntry { stored, ..entry(SeenKind::Directory, 0) }
+    };
+    let (implied, created) = (tree(&[("k", folder(true))]), tree(&[("k", folder(false))]));
+    let line = "directory  k";
+    assert_eq!(judged(&implied, &created, line), [""; 0]);
+    assert_eq!(judged(&created, &created, line), ["lists: directory k is listed, and did not take place"]);
 }
