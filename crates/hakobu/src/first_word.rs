@@ -15,13 +15,13 @@ const PROGRAM_OPTIONS: [&str; 4] = ["-h", "--help", "-V", "--version"];
 /// The number of letters up to which a word is short: of these only one letter may be wrong, of others two.
 const SHORT_LETTERS_MAX: usize = 5;
 
-/// `help` and `help VERB` with the option that means the same.
+/// `help` and `help VERB ...` with the option that means the same.
 pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
     if arguments.get(1)? != "help" {
         return None;
     }
-    let verb = arguments.get(2).filter(|verb| *verb != "help").cloned();
-    Some(arguments.first().cloned().into_iter().chain(verb).chain([OsString::from("--help")]).collect())
+    let verbs = arguments.iter().skip(2).filter(|verb| *verb != "help").cloned();
+    Some(arguments.first().cloned().into_iter().chain(verbs).chain([OsString::from("--help")]).collect())
 }
 
 /// The names that other tools use for hakobu's commands.
@@ -196,6 +196,7 @@ mod tests {
     fn help_is_the_option() {
         assert_eq!(help(&line("help")).unwrap(), line("--help"));
         assert_eq!(help(&line("help copy")).unwrap(), line("copy --help"));
+        assert_eq!(help(&line("help fleet run")).unwrap(), line("fleet run --help"));
         assert_eq!(help(&line("help help")).unwrap(), line("--help"));
         assert_eq!(help(&line("copy help")), None);
     }

@@ -215,7 +215,8 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
     }
     let wrong = |words: String| Error::new(ErrorKind::Usage, "reading a setting", words);
     if let Some(file) = &typed.schedule_file {
-        let setting = serde_json::from_slice(&read_file(file)?).map_err(|error| wrong(error.to_string()))?;
+        let setting = serde_json::from_slice(&read_file(file)?)
+            .map_err(|error| wrong(error.to_string()).at(file.as_os_str().as_encoded_bytes()))?;
         input.schedule = Some(setting);
     }
     match typed.schedule.as_deref() {
@@ -255,7 +256,8 @@ fn apply(typed: &RelationshipSettings, input: &mut RelationshipInput) -> Result<
     )?;
     input.limits = limits;
     if let Some(file) = &typed.notify {
-        let setting = serde_json::from_slice(&read_file(file)?).map_err(|error| wrong(error.to_string()))?;
+        let setting = serde_json::from_slice(&read_file(file)?)
+            .map_err(|error| wrong(error.to_string()).at(file.as_os_str().as_encoded_bytes()))?;
         input.notification = Some(setting);
     }
     let credentials = credentials(&typed.credentials)?;
