@@ -53,6 +53,7 @@ impl ApiError {
     /// Returns the error for something that does not exist.
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
+            .hint(format!("see the list of {what}s for those that exist"))
     }
 
     /// Returns the error for a request that is wrong.
@@ -149,10 +150,10 @@ impl ApiError {
     pub fn refused(refusal: LedgerRefusal, relationship: Option<&str>) -> Self {
         const UNTIL_ENDED: &str = "wait until it has ended, or cancel it";
         let (words, hint) = match refusal {
-            LedgerRefusal::UnknownRun => ("there is no such run".to_owned(), None),
-            LedgerRefusal::UnknownRelationship => ("there is no such relationship".to_owned(), None),
-            LedgerRefusal::UnknownBroker => ("there is no such broker".to_owned(), None),
-            LedgerRefusal::UnknownToken => ("there is no such token".to_owned(), None),
+            LedgerRefusal::UnknownRun => return Self::not_found("run"),
+            LedgerRefusal::UnknownRelationship => return Self::not_found("relationship"),
+            LedgerRefusal::UnknownBroker => return Self::not_found("broker"),
+            LedgerRefusal::UnknownToken => return Self::not_found("token"),
             LedgerRefusal::RunEnded => ("the run has ended".to_owned(), None),
             LedgerRefusal::RunOpen(run) => {
                 (format!("run {run} of this relationship is under way"), Some(UNTIL_ENDED))
