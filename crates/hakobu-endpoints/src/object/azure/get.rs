@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use bytes::Bytes;
-use futures_util::StreamExt;
 use hakobu_core::entry::FileTime;
 use hakobu_core::extent::Extent;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -16,15 +14,14 @@ use super::refusal::AzureRefusal;
 use super::request::{AzureFailure, AzureLane, AzureRequest, blob_name};
 use super::spelling::{etag_of, md5_of};
 use crate::object::answered_range::answered_range;
-use crate::object::api::{BodyStream, ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
+use crate::object::api::{ObjectBody, ObjectHead, ObjectVersion, StoredChecksum};
 use crate::object::counts::RequestKind;
-use crate::object::http::AnswerBody;
+use crate::object::resumed_body::{BegunBody, REPLACED, RangeReader, resumed};
 use crate::object::retry::RetryPlan;
 
 const READING: &str = "reading the object";
 pub(super) const INSPECTING: &str = "inspecting the object";
 pub(super) const METADATA_PREFIX: &str = "x-ms-meta-";
-const REPLACED: &str = "another object was stored with this key in the meantime";
 /// The name that marks a directory's own object.
 const FOLDER: &str = "hdi_isfolder";
 /// The names that AzCopy adds to it for what is no directory.
@@ -73,68 +70,17 @@ fn head_of(headers: &HeaderMap, size_bytes: u64) -> Option<ObjectHead> {
     })
 }
 
-/// A body whose rest is asked for again if the connection is lost.
-struct RepeatedBody {
-    lane: Arc<AzureLane>,
-    key: String,
-    head: ObjectHead,
-    body: AnswerBody,
-    /// The bytes that are still to come.
-    left: Extent,
-    plan: RetryPlan,
-    is_over: bool,
-}
-
-impl RepeatedBody {
-    async fn next(&mut self) -> Option<Result<Bytes>> {
-        while !self.is_over {
-            let cause = match self.body.next().await {
-                Some(Ok(chunk)) if chunk.len() as u64 > self.left.length => {
-                    return self.fail(ErrorKind::Protocol, "the store sends more than it announced");
-                }
-                Some(Ok(chunk)) => {
-                    let length = chunk.len() as u64;
-                    self.left =
-                        Extent { offset: self.left.offset + length, length: self.left.length - length };
-                    self.plan = self.lane.container.http.retry_plan();
-                    return Some(Ok(chunk));
-                }
-                None if self.left.length == 0 => {
-                    self.is_over = true;
-                    return None;
-                }
-                None => "the store ended the content early".to_owned(),
-                Some(Err(failure)) if !failure.may_repeat => return self.fail(failure.kind, &failure.cause),
-                Some(Err(failure)) => failure.cause,
-            };
-            if self.left.length == 0 {
-                // All bytes are here; how the connection ended does not matter.
-                self.is_over = true;
-                return None;
-            }
-            let Some(delay) = self.plan.next_delay(None) else {
-                return self.fail(ErrorKind::ConnectionLost, &cause);
-            };
-            tokio::time::sleep(delay).await;
-            match self.lane.open_object(&self.key, Some(self.left), Some(&self.head.version)).await {
-                Ok((head, body, _))
-                    if head.uploaded == self.head.uploaded && head.size_bytes == self.head.size_bytes =>
-                {
-                    self.body = body;
-                }
-                Ok(_) => return self.fail(ErrorKind::SourceChanged, REPLACED),
-                Err(error) => {
-                    self.is_over = true;
-                    return Some(Err(error));
-                }
-            }
-        }
-        None
+impl RangeReader for Arc<AzureLane> {
+    fn retry_plan(&self) -> RetryPlan {
+        self.container.http.retry_plan()
     }
 
-    fn fail(&mut self, kind: ErrorKind, cause: &str) -> Option<Result<Bytes>> {
-        self.is_over = true;
-        Some(Err(self.lane.error_of(kind, READING, &self.key, cause)))
+    fn reading_error(&self, kind: ErrorKind, key: &str, cause: &str) -> Error {
+        self.error_of(kind, READING, key, cause)
+    }
+
+    async fn read_rest(&self, key: &str, rest: Extent, head: &ObjectHead) -> Result<BegunBody> {
+        self.open_object(key, Some(rest), Some(&head.version)).await
     }
 }
 
@@ -188,34 +134,21 @@ impl AzureLane {
         range: Option<Extent>,
         version: Option<&ObjectVersion>,
     ) -> Result<ObjectBody> {
-        let (head, body, left) = self.open_object(key, range, version).await?;
-        if is_folder(&head.metadata) && !key.ends_with('/') {
+        let begun = self.open_object(key, range, version).await?;
+        if is_folder(&begun.head.metadata) && !key.ends_with('/') {
             let cause = "a directory has taken the place of the object";
             return Err(self.error_of(ErrorKind::SourceVanished, READING, key, cause));
         }
-        let state = RepeatedBody {
-            lane: Arc::clone(self),
-            key: key.to_owned(),
-            head: head.clone(),
-            body,
-            left,
-            plan: self.container.http.retry_plan(),
-            is_over: false,
-        };
-        let chunks: BodyStream = Box::pin(futures_util::stream::unfold(state, |mut state| async {
-            let next = state.next().await?;
-            Some((next, state))
-        }));
-        Ok(ObjectBody { head, chunks })
+        Ok(resumed(Arc::clone(self), key, begun))
     }
 
-    /// Asks for an object or a range of it. Returns the range that its body has.
+    /// Asks for an object or a range of it.
     async fn open_object(
         &self,
         key: &str,
         range: Option<Extent>,
         version: Option<&ObjectVersion>,
-    ) -> Result<(ObjectHead, AnswerBody, Extent)> {
+    ) -> Result<BegunBody> {
         let mut request = AzureRequest::new(RequestKind::Get, Method::GET, READING).key(key);
         if let Some(range) = range {
             let last = range.end().saturating_sub(1);
@@ -227,7 +160,7 @@ impl AzureLane {
         let failed = |failure| self.get_failed(&request, key, failure, version.is_some());
         let answer = self.open(&request).await.map_err(failed)?;
         let wrong = |cause| self.error_of(ErrorKind::Protocol, READING, key, cause);
-        let (found, size_bytes) =
+        let (range, size_bytes) =
             answered_range((answer.status, &answer.headers), answer.length, range).map_err(wrong)?;
         let head = head_of(&answer.headers, size_bytes).ok_or_else(|| wrong("the answer has no time"))?;
         if head.is_archived {
@@ -242,7 +175,7 @@ impl AzureLane {
         if is_other {
             return Err(self.error_of(ErrorKind::SourceChanged, READING, key, REPLACED));
         }
-        Ok((head, answer.body, found))
+        Ok(BegunBody { head, body: answer.body, range })
     }
 
     fn get_failed(
