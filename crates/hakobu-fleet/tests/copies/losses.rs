@@ -63,7 +63,7 @@ fn a_fleet_reports_the_losses_of_one_process() {
         assert!(expected.len() > 1, "{expected:?}");
         let run = fleet.start(&request(&source, Path::new("memory://lost-shared")));
         // Slow enough to be divided.
-        let limits = r#"{"version":1,"operations_per_second":4000}"#.to_owned();
+        let limits = r#"{"version":1,"operations_per_second":2000}"#.to_owned();
         fleet.plane.handle().apply(LedgerChange::LimitRun(run, Some(limits))).unwrap();
         let row = fleet.finish(run, Duration::from_secs(60));
         assert_eq!(row.outcome, Some(RunOutcome::Complete), "{row:?}");
