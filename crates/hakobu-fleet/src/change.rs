@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use hakobu_core::error::Result;
+use hakobu_core::error::{Error, Result};
 
 use crate::audit::AuditEntry;
 use crate::broker::BrokerSighting;
@@ -315,8 +315,13 @@ impl LedgerChange {
         }
     }
 
-    /// Creates the change by which a broker returns a unit.
-    pub fn refuse(key: UnitKey, broker: BrokerName, epoch: Epoch, cause: RefuseCause) -> Self {
-        Self::Unit(key, UnitTransition::Refuse { broker, epoch, cause })
+    /// Creates the change by which a broker returns a unit, with the error if it could not do the work.
+    pub fn refuse(
+        key: UnitKey,
+        broker: BrokerName,
+        epoch: Epoch,
+        (cause, error): (RefuseCause, Option<Error>),
+    ) -> Self {
+        Self::Unit(key, UnitTransition::Refuse { broker, epoch, cause, error: error.map(Box::new) })
     }
 }

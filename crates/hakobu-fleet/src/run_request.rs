@@ -45,7 +45,7 @@ pub struct FleetRequest {
     /// True if the target is compared with the source at the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verify: bool,
-    /// True if this run tries again what failed in an earlier one, so that its counts say nothing about the size of the tree.
+    /// True if this run copies only entries that failed in an earlier one, so that its counts say nothing about the size of the tree.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_retry: bool,
     /// True if the target has something to be removed even if this run finds nothing: the earlier run found it.

@@ -11,6 +11,7 @@
 //! Each names the epoch that it knows, and is refused if that is not the current one. A lease and a commit may be repeated, as
 //! their answer may have been lost: they are answered as before.
 
+use hakobu_core::error::Error;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Moment};
@@ -57,6 +58,8 @@ pub enum UnitTransition {
         epoch: Epoch,
         /// The reason.
         cause: RefuseCause,
+        /// The error of a broker that could not do the work.
+        error: Option<Box<Error>>,
     },
     /// Returns a unit whose lease has ended.
     Expire {
@@ -146,7 +149,7 @@ pub fn decide(before: UnitBefore<'_>, transition: &UnitTransition) -> UnitDecisi
         UnitTransition::Commit { broker, epoch } => {
             leased_by(state, broker, *epoch).map(|_| UnitDecision::Commit(*epoch))
         }
-        UnitTransition::Refuse { broker, epoch, cause } => {
+        UnitTransition::Refuse { broker, epoch, cause, .. } => {
             leased_by(state, broker, *epoch).and_then(|_| ready_again(state, *cause == RefuseCause::Failed))
         }
         UnitTransition::Expire { epoch, now } => match &state.holder {

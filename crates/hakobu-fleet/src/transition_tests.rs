@@ -41,7 +41,7 @@ impl Attempt {
             3 => UnitTransition::Commit { broker, epoch },
             4 => {
                 let cause = if self.is_failure { RefuseCause::Failed } else { RefuseCause::Draining };
-                UnitTransition::Refuse { broker, epoch, cause }
+                UnitTransition::Refuse { broker, epoch, cause, error: None }
             }
             _ => UnitTransition::Expire { epoch, now },
         }
@@ -170,7 +170,10 @@ fn a_zombie_has_no_say() {
     let (zombie, old) = (broker(0), epoch(5));
     assert_eq!(refused(UnitTransition::Commit { broker: zombie.clone(), epoch: old }), stale);
     let cause = RefuseCause::Failed;
-    assert_eq!(refused(UnitTransition::Refuse { broker: zombie.clone(), epoch: old, cause }), stale);
+    assert_eq!(
+        refused(UnitTransition::Refuse { broker: zombie.clone(), epoch: old, cause, error: None }),
+        stale
+    );
     let other = UnitDecision::Refuse(UnitRefusal::OtherBroker);
     assert_eq!(refused(UnitTransition::Commit { broker: zombie, epoch: epoch(7) }), other);
 }
@@ -189,7 +192,7 @@ fn draining_is_no_attempt_and_failing_is_one() {
             deadline,
         };
         let UnitDecision::Become(leased) = decide(UnitBefore::Open(state, &group), &lease) else { panic!() };
-        let refuse = UnitTransition::Refuse { broker: by, epoch: leased.epoch, cause };
+        let refuse = UnitTransition::Refuse { broker: by, epoch: leased.epoch, cause, error: None };
         decide(UnitBefore::Open(&leased, &group), &refuse)
     };
     for _ in 0..2 * ATTEMPTS_MAX {

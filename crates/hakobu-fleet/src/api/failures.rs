@@ -138,10 +138,10 @@ pub async fn retry_run(
     }
     let mut request = FleetRequest::parse(&row.request)?;
     state.reader.read(&request)?;
-    request.is_retry = true;
+    let units = again(&state, id).await?;
+    request.is_retry = !units.contains(&UnitWork::All);
     // Nothing is removed while something fails, or not everything was.
     request.removes_more |= request.verb == RunVerb::Sync && row.counters.entries_only_in_target > 0;
-    let units = again(&state, id).await?;
     let run = NewRun {
         relationship: row.relationship,
         group: row.group,

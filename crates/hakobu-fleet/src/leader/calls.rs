@@ -74,11 +74,11 @@ impl Leader {
                 {
                     run.last_error = Some(error);
                 }
-                if error.as_ref().is_some_and(ends_a_run) {
+                if error.as_ref().is_some_and(|error| ends_a_run(error) || needs_somebody(error)) {
                     self.fail_run(lease.key.run, error.as_ref());
                     return send(reply, &LeaderAnswer::Done);
                 }
-                let change = LedgerChange::refuse(lease.key, broker, lease.epoch, cause);
+                let change = LedgerChange::refuse(lease.key, broker, lease.epoch, (cause, error));
                 let counts = cause == RefuseCause::Failed;
                 self.pending.push((change, Then::Return { key: lease.key, counts, reply }));
             }
@@ -279,6 +279,12 @@ pub(super) fn ends_a_run(error: &hakobu_core::Error) -> bool {
         error.kind,
         NotFound | PermissionDenied | Usage | Unsupported | Refused | Requirement | Unauthenticated
     )
+}
+
+/// Returns true for an error of a broker about a source or target that somebody has to change first, such as a full one.
+fn needs_somebody(error: &hakobu_core::Error) -> bool {
+    use hakobu_core::error::ErrorKind::{BeyondGrant, Conflict, NoInodes, NoSpace, ReadOnly, WriteOnly};
+    matches!(error.kind, BeyondGrant | Conflict | NoInodes | NoSpace | ReadOnly | WriteOnly)
 }
 
 /// Returns a result as the ledger takes it. Given work is divided into about so many units.

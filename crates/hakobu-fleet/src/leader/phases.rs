@@ -19,6 +19,8 @@ use crate::unit::UnitWork;
 
 /// The number of packs that one step makes units of.
 const STEP_PACKS_MAX: usize = 512;
+/// The place behind all open files, from which the copying phase of a retry goes on after it has looked at the whole tree.
+const WHOLE_TREE: (u16, Vec<u8>) = (u16::MAX, Vec::new());
 
 /// The next step of a run that has no units left.
 #[derive(Debug)]
@@ -39,6 +41,11 @@ pub fn next_step(
     request: &FleetRequest,
     now: Moment,
 ) -> Result<NextStep> {
+    if row.units.committed == 0 && row.units.given_up > 0 {
+        // Without any result there is nothing to link, to remove or to compare.
+        let given_up = ledger.failures(row.id, None, None, 1)?.pop().map(|failure| failure.row.failure.error);
+        return Ok(NextStep::End(end(ledger, row, request, (RunOutcome::Failed, now), given_up.as_ref())?));
+    }
     for phase in RunPhase::ALL {
         if phase < row.phase {
             continue;
@@ -46,7 +53,12 @@ pub fn next_step(
         let cursor = if phase == row.phase { &row.cursor[..] } else { &[] };
         let is_new = phase > row.phase;
         let (units, cursor) = match phase {
-            RunPhase::Copy => file_units(ledger, row, read_cursor(cursor)?)?,
+            RunPhase::Copy => match file_units(ledger, row, read_cursor(cursor)?)? {
+                (units, _) if units.is_empty() && needs_whole_tree(ledger, row, request)? => {
+                    (vec![UnitWork::All], write_cursor(&Some(WHOLE_TREE))?)
+                }
+                files => files,
+            },
             RunPhase::Links => link_units(ledger, row, read_cursor(cursor)?)?,
             RunPhase::Directories => directory_units(ledger, row, read_cursor(cursor)?)?,
             RunPhase::Removal if is_new && removes(row, request) => (vec![UnitWork::All], Vec::new()),
@@ -59,9 +71,28 @@ pub fn next_step(
         }
     }
     let outcome = if row.failures == 0 { RunOutcome::Complete } else { RunOutcome::Partial };
-    let report = run_report::report(ledger, row, request, (outcome, now), None)?;
-    let dropped = RunFigures::default();
-    Ok(NextStep::End(RunEnd { run: row.id, ended: now, outcome, dropped, report }))
+    Ok(NextStep::End(end(ledger, row, request, (outcome, now), None)?))
+}
+
+fn end(
+    ledger: &mut dyn Ledger,
+    row: &RunRow,
+    request: &FleetRequest,
+    (outcome, ended): (RunOutcome, Moment),
+    error: Option<&Error>,
+) -> Result<RunEnd> {
+    let report = run_report::report(ledger, row, request, (outcome, ended), error)?;
+    Ok(RunEnd { run: row.id, ended, outcome, dropped: RunFigures::default(), report })
+}
+
+/// Returns true for a retry that has met files with several names, and has not looked at the whole tree yet: the names that did
+/// not fail have to be found, so that all are linked to each other.
+fn needs_whole_tree(ledger: &mut dyn Ledger, row: &RunRow, request: &FleetRequest) -> Result<bool> {
+    let one = PackLimits { names: 1, ..PackLimits::default() };
+    Ok(request.is_retry
+        && row.phase == RunPhase::Copy
+        && row.cursor != write_cursor(&Some(WHOLE_TREE))?
+        && ledger.link_pack(row.id, None, one)?.is_some())
 }
 
 /// Returns true if something is to be removed from the target. Nothing is if anything failed: what failed may look as if it was

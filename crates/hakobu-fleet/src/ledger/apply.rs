@@ -262,7 +262,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
         let (unit, decision) = self.decide(key, transition)?;
         let state = match (decision, unit) {
             (UnitDecision::Refuse(refusal), _) => return Ok(Answer::Refused(Refusal::Unit(refusal))),
-            (UnitDecision::GiveUp, _) => return self.give_up(key),
+            (UnitDecision::GiveUp, _) => return self.give_up(key, transition),
             (UnitDecision::Become(state), _) => {
                 self.tables.update_unit(key, &state)?;
                 state
@@ -283,7 +283,8 @@ impl<T: Tables> ChangeBatch<'_, T> {
     }
 
     /// Removes a unit that was tried too often: its items are failures, which a run of what failed begins with.
-    fn give_up(&mut self, key: UnitKey) -> Result<Answer> {
+    fn give_up(&mut self, key: UnitKey, last: &UnitTransition) -> Result<Answer> {
+        let error = no_result(last);
         let items: Vec<(u16, EntryPath)> = match self.work(key)? {
             UnitWork::All => vec![(0, EntryPath::root())],
             UnitWork::Again(paths) => paths,
@@ -291,7 +292,7 @@ impl<T: Tables> ChangeBatch<'_, T> {
             // Its file fails once, when it ends.
             UnitWork::Items(items) if items.iter().any(UnitItem::is_range) => {
                 for item in items {
-                    let row = OpenFileRow::torn(item.position(), &no_result())?;
+                    let row = OpenFileRow::torn(item.position(), &error)?;
                     self.tables.insert_open_file(key.run, &row)?;
                 }
                 Vec::new()
@@ -311,8 +312,8 @@ impl<T: Tables> ChangeBatch<'_, T> {
             }
         };
         for (root, path) in items {
-            let failure = Failure { path: path.as_bytes().to_vec(), error: no_result() };
-            self.add_failure(key.run, FailureRow { root, failure })?;
+            let failure = Failure { path: path.as_bytes().to_vec(), error: error.clone() };
+            self.add_failure(key.run, FailureRow::new(root, &failure))?;
         }
         self.tables.delete_unit(key)?;
         self.change_run(key.run, |run| {
@@ -452,9 +453,16 @@ impl<T: Tables> ChangeBatch<'_, T> {
     }
 }
 
-/// Returns the error of a unit that was tried too often.
-fn no_result() -> Error {
-    let detail = format!("{ATTEMPTS_MAX} attempts ended without a result");
-    Error::new(ErrorKind::Io, "working on a unit", detail)
-        .hint("see the logs of the brokers, and retry what failed")
+/// Returns the error of a unit that was tried too often: the last one, if a broker told of it.
+fn no_result(last: &UnitTransition) -> Error {
+    match last {
+        UnitTransition::Refuse { error: Some(error), .. } => {
+            Error { detail: format!("{} ({ATTEMPTS_MAX} attempts)", error.detail), ..(**error).clone() }
+        }
+        _ => {
+            let detail = format!("{ATTEMPTS_MAX} attempts ended without a result");
+            Error::new(ErrorKind::Io, "working on a unit", detail)
+                .hint("see the logs of the brokers, and retry what failed")
+        }
+    }
 }

@@ -64,7 +64,8 @@ pub struct GrantedExchange<'a> {
 }
 
 impl<'a> GrantedExchange<'a> {
-    /// Creates the exchange of a unit that copies, links, or sets the attributes of directories.
+    /// Creates the exchange of a unit that copies, links, or sets the attributes of directories. `ranges`: the sizes of the ranges
+    /// of large files, if it may give some away.
     ///
     /// # Errors
     /// `Corrupt` if its work cannot be read.
@@ -72,11 +73,11 @@ impl<'a> GrantedExchange<'a> {
         state: &'a Arc<BrokerUnit>,
         granted: &GrantedUnit,
         clock: &'a dyn FleetClock,
-        (is_ending, ranges): (&'a (dyn Fn() -> bool + Sync), RangeSizes),
+        (is_ending, ranges): (&'a (dyn Fn() -> bool + Sync), Option<RangeSizes>),
     ) -> Result<Self> {
         let GrantedUnit { work, .. } = granted;
         Ok(Self {
-            ranges: gives_ranges(work)?.then_some(ranges),
+            ranges: ranges.filter(|_| matches!(work, GrantedWork::Copy(_))),
             files: Mutex::default(),
             file_ranges: AtomicU64::new(0),
             torn: Mutex::default(),
@@ -140,15 +141,6 @@ impl<'a> GrantedExchange<'a> {
                 .collect::<Result<_>>()?,
             ..CommittedWork::default()
         })
-    }
-}
-
-/// Returns true if ranges of large files are given away by a unit. After one that copies entries by themselves, nobody ends the
-/// directories in which they are, and so nobody would find the drafts that are left there.
-fn gives_ranges(work: &GrantedWork) -> Result<bool> {
-    match work {
-        GrantedWork::Copy(bytes) => Ok(!matches!(UnitWork::decode(bytes)?, UnitWork::Again(_))),
-        _ => Ok(false),
     }
 }
 
@@ -327,7 +319,8 @@ mod tests {
         let state = Arc::new(BrokerUnit::new(&granted, UnitControls::default(), 0, || 1));
         state.set_splits(true);
         let ranges = RangeSizes::of_at_least(1);
-        let exchange = GrantedExchange::new(&state, &granted, &MachineClock, (&|| false, ranges)).unwrap();
+        let exchange =
+            GrantedExchange::new(&state, &granted, &MachineClock, (&|| false, Some(ranges))).unwrap();
         (exchange.demand(9, 9), exchange.slice_demand(9), exchange.range_bytes(9))
     }
 

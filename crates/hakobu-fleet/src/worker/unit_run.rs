@@ -37,6 +37,7 @@ pub struct RunCache {
     /// The text of the request, and what it stands for.
     request: String,
     copy_request: CopyRequest,
+    is_retry: bool,
     credentials: EndCredentials,
     run: Option<SharedRun>,
 }
@@ -84,7 +85,9 @@ impl BrokerWorker {
                 (copy(&comparing, &mut environment), CommittedWork::default())
             }
             _ => {
-                let exchange = GrantedExchange::new(state, granted, &*self.clock, (&is_ending, self.ranges))?;
+                // A retry copies entries by themselves, so that nobody ends the directories in which drafts may be left.
+                let ranges = (!cache.is_retry).then_some(self.ranges);
+                let exchange = GrantedExchange::new(state, granted, &*self.clock, (&is_ending, ranges))?;
                 let transfer = cache.run(credentials, copy_request)?.run(&exchange, &mut environment);
                 (transfer, exchange.result()?)
             }
@@ -103,8 +106,9 @@ impl RunCache {
     /// Reads a request, which most units share with the unit before them.
     fn read(&mut self, request: &str, reader: &dyn RequestReader) -> Result<CopyRequest> {
         if self.request != request {
-            let copy_request = reader.read(&FleetRequest::parse(request)?)?;
-            (self.copy_request, self.run) = (copy_request, None);
+            let fleet_request = FleetRequest::parse(request)?;
+            (self.copy_request, self.run) = (reader.read(&fleet_request)?, None);
+            self.is_retry = fleet_request.is_retry;
             request.clone_into(&mut self.request);
         }
         Ok(self.copy_request.clone())

@@ -3,6 +3,7 @@
 
 mod credentials;
 mod fleet;
+mod given_up;
 mod large_files;
 mod late_answers;
 mod limits;

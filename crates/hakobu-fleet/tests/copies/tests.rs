@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -120,6 +121,30 @@ fn what_failed_is_copied_again_and_nothing_else() {
     assert_ne!(fs::read(target.join("d4/e4/f4")).unwrap(), b"other", "nobody asked for it");
     let run = fleet.start(&request);
     assert_eq!(fleet.finish(run, LIMIT).outcome, Some(RunOutcome::Complete));
+    trees::assert_equal(&source, &target);
+}
+
+#[test]
+fn all_names_of_a_file_are_linked_in_a_retry_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    trees::make(&source, 3, 5);
+    for name in ["d1/other", "third"] {
+        fs::hard_link(source.join("d0/e0/f0"), source.join(name)).unwrap();
+    }
+    let mut fleet = Fleet::new(Box::new(MemoryLedger::default()), Duration::from_secs(10));
+    fleet.add_broker("b0");
+    let request = request(&source, &target);
+    let run = fleet.start(&request);
+    assert_eq!(fleet.finish(run, LIMIT).outcome, Some(RunOutcome::Complete));
+    fs::remove_file(target.join("d1/other")).unwrap();
+    let again = UnitWork::Again(vec![(0, EntryPath::new("d1/other").unwrap())]);
+    let run = fleet.start_with(&FleetRequest { is_retry: true, ..request }, again);
+    let row = fleet.finish(run, LIMIT);
+    assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
+    let inode = |name: &str| fs::metadata(target.join(name)).unwrap().ino();
+    assert_eq!((inode("d1/other"), inode("third")), (inode("d0/e0/f0"), inode("d0/e0/f0")));
     trees::assert_equal(&source, &target);
 }
 

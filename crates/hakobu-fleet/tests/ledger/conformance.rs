@@ -1,6 +1,6 @@
 //! Cases that hold for every ledger. Each runs against each implementation.
 
-use hakobu_core::error::ErrorKind;
+use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::path::EntryPath;
 use hakobu_fleet::audit::AuditEntry;
 use hakobu_fleet::broker::BrokerSighting;
@@ -161,7 +161,7 @@ fn a_lease_that_ends_is_ready_again(ledger: &mut dyn Ledger) {
     let leased = ledger.leased_units(None, 9).unwrap();
     assert_eq!(leased.iter().map(|unit| unit.key).collect::<Vec<_>>(), keys[..2]);
     assert_eq!(ledger.leased_units(None, 1).unwrap(), leased[..1]);
-    let drain = LedgerChange::refuse(keys[0], broker("one"), epoch(1), RefuseCause::Draining);
+    let drain = LedgerChange::refuse(keys[0], broker("one"), epoch(1), (RefuseCause::Draining, None));
     assert_eq!(apply(ledger, drain.clone()), LedgerAnswer::Ready(epoch(2)));
     assert_eq!(apply(ledger, drain), refused(UnitRefusal::StaleEpoch));
     let expire = UnitTransition::Expire { epoch: epoch(1), now: moment(10_000) };
@@ -222,8 +222,9 @@ fn a_unit_that_fails_too_often_is_given_up(ledger: &mut dyn Ledger) {
     let key = ledger.ready_units(run, None, 1).unwrap()[0].key;
     for attempt in 1..=ATTEMPTS_MAX {
         let leased = lease(ledger, key, "one", 0);
-        let answer =
-            apply(ledger, LedgerChange::refuse(key, broker("one"), leased.epoch, RefuseCause::Failed));
+        let last = Error::new(ErrorKind::TimedOut, "writing", "no answer").at(b"/t").hint("wait");
+        let failed = (RefuseCause::Failed, Some(last));
+        let answer = apply(ledger, LedgerChange::refuse(key, broker("one"), leased.epoch, failed));
         match attempt < ATTEMPTS_MAX {
             true => assert!(matches!(answer, LedgerAnswer::Ready(_)), "{answer:?}"),
             false => assert_eq!(answer, LedgerAnswer::GivenUp),
@@ -234,6 +235,10 @@ fn a_unit_that_fails_too_often_is_given_up(ledger: &mut dyn Ledger) {
     let failures = ledger.failures(run, None, None, 9).unwrap();
     let paths: Vec<_> = failures.iter().map(|row| &row.row.failure.path[..]).collect();
     assert_eq!(paths, [&b"a"[..], b"b"]);
+    // The cause is the last error.
+    let error = &failures[0].row.failure.error;
+    assert_eq!((error.kind, &error.at[..]), (ErrorKind::TimedOut, &b"/t"[..]));
+    assert_eq!(error.detail, format!("no answer ({ATTEMPTS_MAX} attempts)"));
     assert_eq!(apply(ledger, lease_change(key, "one", 9, 0, 9)), refused(UnitRefusal::Unknown));
 }
 
@@ -523,7 +528,8 @@ fn packs_that_are_given_up_are_failures(ledger: &mut dyn Ledger) {
     for unit in ledger.ready_units(run, None, 9).unwrap() {
         for _ in 0..ATTEMPTS_MAX {
             let leased = lease(ledger, unit.key, "one", 0);
-            let refuse = LedgerChange::refuse(unit.key, broker("one"), leased.epoch, RefuseCause::Failed);
+            let refuse =
+                LedgerChange::refuse(unit.key, broker("one"), leased.epoch, (RefuseCause::Failed, None));
             apply(ledger, refuse);
         }
     }

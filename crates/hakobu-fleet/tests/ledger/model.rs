@@ -116,7 +116,7 @@ impl Pair {
             Draw::Refuse(unit, lag, index, failed) => {
                 let (key, from) = self.aim(unit, lag);
                 let cause = if failed { RefuseCause::Failed } else { RefuseCause::Draining };
-                LedgerChange::refuse(key, by(index), epoch(from), cause)
+                LedgerChange::refuse(key, by(index), epoch(from), (cause, None))
             }
             Draw::Expire(unit, lag) => {
                 let (key, from) = self.aim(unit, lag);

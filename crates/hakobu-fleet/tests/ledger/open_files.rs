@@ -146,7 +146,7 @@ pub fn a_range_that_is_given_up_tears_its_file(ledger: &mut dyn Ledger) {
         let unit = ledger.ready_units(run, None, 9).unwrap()[0].key;
         for attempt in 1..=ATTEMPTS_MAX {
             let leased = lease(ledger, unit, "one", 0);
-            let refuse = LedgerChange::refuse(unit, broker("one"), leased.epoch, RefuseCause::Failed);
+            let refuse = LedgerChange::refuse(unit, broker("one"), leased.epoch, (RefuseCause::Failed, None));
             let answer = apply(ledger, refuse);
             assert_eq!(answer == LedgerAnswer::GivenUp, attempt == ATTEMPTS_MAX);
         }

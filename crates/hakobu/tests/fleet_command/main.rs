@@ -209,6 +209,27 @@ fn what_failed_is_tried_again_and_removals_are_made_up_for() {
 }
 
 #[test]
+fn a_full_target_ends_a_run_with_the_cause() {
+    if no_root() {
+        return;
+    }
+    let served = ServedFleet::start();
+    served.sign_in();
+    let (source, target) = (served.folder.path().join("a"), served.folder.path().join("b"));
+    fs::create_dir(&source).unwrap();
+    fs::create_dir(&target).unwrap();
+    // Their sizes fit, but not what they take up.
+    (0..1000).for_each(|file| fs::write(source.join(file.to_string()), "x").unwrap());
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(&target).status();
+    assert!(mount.unwrap().success());
+    let places = format!("{}/ {}", source.display(), target.display());
+    let (code, shown, failed) = served.fleet(&format!("run start --group local --watch -- copy {places}"));
+    assert!(Command::new("umount").arg("-l").arg(&target).status().unwrap().success());
+    assert!(code == 1 && failed.contains("no space left on device"), "{code} {shown}{failed}");
+    assert!(served.done("run show 1").contains("no space left on device"));
+}
+
+#[test]
 fn wrong_requests_have_the_exit_codes_of_other_commands() {
     let served = ServedFleet::start();
     served.sign_in();

@@ -23,6 +23,8 @@ use crate::{messages, output, words};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The time for which a control plane that does not answer is asked again.
 const AWAY_MAX: u32 = 120;
+/// The beginning of the note about the error of a unit in a run that goes on.
+const TRIED_AGAIN: &str = "a unit is tried again after an error";
 /// The exit code of a run in which entries failed.
 const PARTIAL: u8 = 3;
 
@@ -52,7 +54,7 @@ pub(super) fn start(client: &FleetClient, typed: &StartArguments, json: bool) ->
 /// Follows a run until it ends; returns its exit code.
 pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
     let is_terminal = std::io::stdout().is_terminal() && !json;
-    let (mut last, mut away) = (String::new(), 0);
+    let (mut last, mut last_error, mut away) = (String::new(), None, 0);
     loop {
         let detail: Result<RunDetail> = client.get(&format!("/api/v1/runs/{id}"));
         let detail = match detail {
@@ -93,6 +95,14 @@ pub(super) fn watch(client: &FleetClient, id: u64, json: bool) -> Result<u8> {
                 RunState::Cancelled => INTERRUPTED,
                 _ => FAILED,
             });
+        }
+        if let Some(problem) = detail.last_error.filter(|problem| last_error.as_ref() != Some(problem)) {
+            if is_terminal {
+                output::tell_translated("");
+            }
+            let words = words::escaped_lines(&problem.message);
+            output::tell_translated(&messages::note(&format!("{TRIED_AGAIN}: {words}")));
+            last_error = Some(problem);
         }
         std::thread::sleep(LOOK_EVERY);
     }
