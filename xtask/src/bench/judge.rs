@@ -1,10 +1,11 @@
 //! Decides whether the measured results are good enough.
 
-use hakobu_measure::statistics::{median, paired_ratios};
+use hakobu_measure::statistics::median;
 use serde::Serialize;
 
 use super::goal_quantity::GoalQuantity;
 use super::memory_meter::Peaks;
+use super::ratios::paired_ratios;
 use super::results::{GroupResult, MethodResult, NET_LEAST_SECONDS, TableResults};
 use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, TableRow};
 use super::runs::RunCounters;

@@ -28,6 +28,7 @@ mod peers;
 mod preparation;
 mod probe;
 mod proof;
+mod ratios;
 mod results;
 mod rows;
 mod runs;
