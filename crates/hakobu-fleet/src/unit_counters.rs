@@ -92,6 +92,21 @@ impl UnitCounters {
         }
     }
 
+    /// Returns the counters that a second look at a tree adds: what it changes. Other entries were counted before, or did not fail.
+    #[must_use]
+    pub fn of_second_look(self) -> Self {
+        let Self { entries_created, entries_updated, entries_attributes_only, entries_failed, .. } = self;
+        let found = [entries_created, entries_updated, entries_attributes_only, entries_failed];
+        Self {
+            entries_scanned: found.into_iter().fold(0, u64::saturating_add),
+            bytes_scanned: 0,
+            entries_unchanged: 0,
+            bytes_unchanged: 0,
+            entries_skipped: 0,
+            ..self
+        }
+    }
+
     /// Returns the counters that a comparison adds to those of the run which has copied.
     #[must_use]
     pub fn of_comparison(&self) -> Self {

@@ -177,14 +177,7 @@ impl ApiError {
             LedgerRefusal::TokenTaken => ("the token is there already".to_owned(), None),
             _ => ("the state of the run does not allow this now".to_owned(), None),
         };
-        let status = match refusal {
-            LedgerRefusal::UnknownRun
-            | LedgerRefusal::UnknownRelationship
-            | LedgerRefusal::UnknownBroker
-            | LedgerRefusal::UnknownToken => StatusCode::NOT_FOUND,
-            _ => StatusCode::CONFLICT,
-        };
-        let error = Self::new(status, refusal.name(), words);
+        let error = Self::new(StatusCode::CONFLICT, refusal.name(), words);
         match hint {
             Some(hint) => error.hint(hint),
             None => error,

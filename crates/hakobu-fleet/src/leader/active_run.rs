@@ -243,9 +243,15 @@ impl ActiveRun {
         self.attempts.remove(&unit);
     }
 
-    /// Returns true if its units look again at entries that were counted before: they remove or compare.
+    /// Returns true if its units look again at entries that were counted before: they remove or compare, or a retry looks at the
+    /// whole tree.
     pub fn looks_again(&self) -> bool {
-        matches!(self.row.phase, RunPhase::Removal | RunPhase::Verify)
+        matches!(self.row.phase, RunPhase::Removal | RunPhase::Verify) || self.has_second_look()
+    }
+
+    /// Returns true for a retry that looks at the whole tree.
+    pub(super) fn has_second_look(&self) -> bool {
+        self.request.is_retry && self.row.phase == RunPhase::Copy && !self.row.cursor.is_empty()
     }
 
     /// Returns the figures of units under way that count, as their brokers last told.

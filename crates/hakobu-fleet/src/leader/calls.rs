@@ -5,7 +5,7 @@ use hakobu_core::plant::planted;
 use hakobu_core::report::bottleneck_names;
 
 use super::live_broker::NAME_KEPT_MS;
-use super::{Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
+use super::{ActiveRun, Leader, LeasedUnit, LiveBroker, Then, as_ms, send};
 use crate::bus::{IncomingCall, ReplyTo};
 use crate::change::{LedgerChange, UnitResult};
 use crate::failure::tell_broker;
@@ -220,9 +220,13 @@ impl Leader {
             return send(reply, &LeaderAnswer::Lost);
         }
         let has_several = self.has_several(group);
+        let has_second_look = self.runs.get(&lease.key.run).is_some_and(ActiveRun::has_second_look);
         let change = unit_result(work, self.units_wanted(group, lease.key.run)).and_then(|mut result| {
             if has_several {
                 result.failures.iter_mut().for_each(|row| tell_broker(&mut row.failure.error, &broker));
+            }
+            if has_second_look {
+                result.counters = result.counters.of_second_look();
             }
             let has_children = !result.children.is_empty();
             let result = Box::new(result);

@@ -91,7 +91,7 @@ fn needs_whole_tree(ledger: &mut dyn Ledger, row: &RunRow, request: &FleetReques
     let one = PackLimits { names: 1, ..PackLimits::default() };
     Ok(request.is_retry
         && row.phase == RunPhase::Copy
-        && row.cursor != write_cursor(&Some(WHOLE_TREE))?
+        && row.cursor.is_empty()
         && ledger.link_pack(row.id, None, one)?.is_some())
 }
 

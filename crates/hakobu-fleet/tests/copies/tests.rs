@@ -145,6 +145,10 @@ fn all_names_of_a_file_are_linked_in_a_retry_of_one() {
     assert_eq!((row.outcome, row.failures), (Some(RunOutcome::Complete), 0), "{row:?}");
     let inode = |name: &str| fs::metadata(target.join(name)).unwrap().ino();
     assert_eq!((inode("d1/other"), inode("third")), (inode("d0/e0/f0"), inode("d0/e0/f0")));
+    // Files with one name are not counted, as they did not fail.
+    let figures = row.counters.figures().shown();
+    assert_eq!((figures.entries_found, row.counters.entries_created), (figures.entries_done, 1));
+    assert!(figures.entries_done < trees::paths(&source).len() as u64, "{figures:?}");
     trees::assert_equal(&source, &target);
 }
 
