@@ -288,8 +288,7 @@ impl ListedTarget<'_> {
         }
         match action {
             "create" => new.is_some() && !is_folder(new) && is_new_form,
-            // A store may remove a directory that is no object together with the last object in it.
-            "directory" => is_folder(new) && old.is_none_or(SeenEntry::is_implied),
+            "directory" => is_folder(new) && old.is_none_or(SeenEntry::may_vanish),
             "replace" => is_folder(new) && is_new_form && old.is_some(),
             "link" => match (old, new) {
                 (Some(old), Some(new)) => is_relinked(old, new),

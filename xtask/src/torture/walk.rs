@@ -97,9 +97,10 @@ pub struct StoredFacts {
 }
 
 impl SeenEntry {
-    /// Returns true for a directory in a store that is there because something is in it, or whose object has no metadata.
-    pub fn is_implied(&self) -> bool {
-        self.is_directory() && self.stored.as_ref().is_some_and(|stored| stored.is_bare)
+    /// Returns true for a directory that versitygw may remove with the last object in it: one that is no object, or one whose
+    /// object has no metadata. The lists of the other stores show all attributes.
+    pub fn may_vanish(&self) -> bool {
+        self.is_directory() && self.stored.as_ref().is_some_and(|stored| stored.is_bare && !stored.shows_all)
     }
 
     /// Returns true for a directory.

@@ -189,13 +189,17 @@ fn a_name_is_linked_to_the_file_that_it_had_only_if_that_got_other_names() {
 
 #[test]
 fn a_directory_that_is_there_because_of_an_object_may_be_created_anew() {
-    let folder = |is_bare| {
+    let folder = |is_bare, shows_all| {
         let (uploaded, version) = (Time::default(), (0, 0));
-        let stored = Some(StoredFacts { uploaded, version, is_bare, shows_all: false });
+        let stored = Some(StoredFacts { uploaded, version, is_bare, shows_all });
         SeenEntry { stored, ..entry(SeenKind::Directory, 0) }
     };
-    let (implied, created) = (tree(&[("k", folder(true))]), tree(&[("k", folder(false))]));
-    let line = "directory  k";
-    assert_eq!(judged(&implied, &created, line), [""; 0]);
-    assert_eq!(judged(&created, &created, line), ["lists: directory k is listed, and did not take place"]);
+    let judged = |was_bare, shows_all| {
+        let (before, after) = (folder(was_bare, shows_all), folder(false, shows_all));
+        judged(&tree(&[("k", before)]), &tree(&[("k", after)]), "directory  k")
+    };
+    assert_eq!(judged(true, false), [""; 0]);
+    for (was_bare, shows_all) in [(true, true), (false, false)] {
+        assert_eq!(judged(was_bare, shows_all), ["lists: directory k is listed, and did not take place"]);
+    }
 }
