@@ -87,5 +87,7 @@ pub async fn show_errand(
     PathParts(id): PathParts<u64>,
 ) -> ApiResult<Json<ErrandView>> {
     let errand = state.ask(move |leader| leader.errand(id).cloned()).await?;
-    errand.map(Json).ok_or_else(|| ApiError::not_found("errand"))
+    // There is no list of errands.
+    let missing = || ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is no such errand");
+    errand.map(Json).ok_or_else(missing)
 }

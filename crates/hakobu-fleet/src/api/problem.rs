@@ -50,7 +50,7 @@ impl ApiError {
         Self(Box::new(ApiErrorParts { status, problem, retry_after_s: None }))
     }
 
-    /// Returns the error for something that does not exist.
+    /// Returns the error for something that does not exist, and of which there is a list.
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
             .hint(format!("see the list of {what}s for those that exist"))
